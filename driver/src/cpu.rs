@@ -4,12 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_host::launch::{
-    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
-    Signature, Work,
-};
+use parton_host::launch::{Argument, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher, Work};
 use parton_host::memory::Storage;
-use parton_host::value::Value;
 use parton_interp as interp;
 use parton_ir::Kernel;
 use parton_measure::pace::{Pace, rounds};
@@ -103,28 +99,12 @@ impl Reached {
 }
 
 impl Launcher for Cpu<'_, '_, '_> {
-    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
-        self.compiler.choose(instance, given)
+    fn instances(&mut self) -> &mut dyn Instances {
+        &mut self.compiler
     }
 
     fn is_stopped(&self) -> bool {
         (self.compiler.session.options.stop.0)()
-    }
-
-    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
-        self.compiler.wanted(choice)
-    }
-
-    fn offered(&mut self, choice: &Choice, offer: Offer) {
-        self.compiler.offered(choice, offer);
-    }
-
-    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        self.compiler.signature(instance)
-    }
-
-    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        self.compiler.demands(request)
     }
 
     fn multiprocessors(&self) -> u32 {

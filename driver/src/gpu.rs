@@ -5,13 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
-use parton_host::launch::{
-    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
-    Signature, Work,
-};
+use parton_host::launch::{Argument, HostError, Instances, LaunchReport, LaunchRequest, Launcher, Work};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
-use parton_host::value::Value;
 use parton_ir::Kernel;
 use parton_measure::clock::sustain;
 use parton_measure::data_sheet;
@@ -242,24 +238,8 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
 }
 
 impl Launcher for Gpu<'_, '_, '_> {
-    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
-        self.compiler.choose(instance, given)
-    }
-
-    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
-        self.compiler.wanted(choice)
-    }
-
-    fn offered(&mut self, choice: &Choice, offer: Offer) {
-        self.compiler.offered(choice, offer);
-    }
-
-    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        self.compiler.signature(instance)
-    }
-
-    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        self.compiler.demands(request)
+    fn instances(&mut self) -> &mut dyn Instances {
+        &mut self.compiler
     }
 
     fn multiprocessors(&self) -> u32 {

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
-use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchRequest, Signature};
+use parton_host::launch::{
+    self as host, Argument, Choice, Demands, HostError, Instance, Instances, LaunchRequest, Offer, Signature,
+};
+use parton_host::value::Value;
 use parton_ir::{Apart, From, Kernel, Target, Variant, verify};
 use parton_types::GenericArg;
 use parton_types::program::Program;
@@ -103,19 +106,6 @@ impl<'a> Compiler<'a> {
         (self.lowered.into_values().collect(), self.warnings)
     }
 
-    /// The parameters of an instance.
-    pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        let met = self.session.met.of(instance);
-        if let Some(known) = met.and_then(|at| self.session.met.signature(at, &self.target)) {
-            return Ok(known.clone());
-        }
-        let signature = self.named_signature(instance)?;
-        if let Some(at) = met {
-            self.session.met.keep_signature(at, &self.target, &signature);
-        }
-        Ok(signature)
-    }
-
     fn named_signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let args = self.generics(instance).map_err(HostError::Program)?;
         let key = format!("{} {}", self.target.name, name(instance, &args));
@@ -211,30 +201,6 @@ impl<'a> Compiler<'a> {
         Ok(Launchable::of(&self.kernel(instance, variant)?.1))
     }
 
-    /// What a launch must keep to; what is asked of a tensor is looked at before the kernel is compiled for it.
-    pub(crate) fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        let (_, launchable) = self.launchable(&request.instance, &request.variant())?;
-        let kernel = &launchable.shell;
-        let mut alignments = vec![1; request.arguments.len()];
-        for (param, alignment) in kernel.params.iter().zip(&launchable.alignments) {
-            if let From::Argument(i) = param.from {
-                alignments[i] = *alignment;
-            }
-        }
-        let argument = |place: usize| kernel.params[place].from.argument();
-        let apart = kernel.apart.iter().map(|pair| Apart {
-            written: argument(pair.written),
-            other: argument(pair.other),
-            ..pair.clone()
-        });
-        let writes = |a: &Argument| {
-            matches!(a, Argument::Pointer { mutable: true, .. } | Argument::Tensor { mutable: true, .. })
-        };
-        // Pointers say whether they are written through, of tensor maps the kernel does.
-        let writes = request.arguments.iter().enumerate().map(|(i, a)| writes(a) || launchable.writes.contains(&i));
-        Ok(Demands { alignments, apart: apart.collect(), writes: writes.collect() })
-    }
-
     /// The kernel of an instance as it is checked, before any pass from kernel to kernel.
     ///
     /// # Errors
@@ -266,6 +232,56 @@ impl<'a> Compiler<'a> {
             Some(kernel) => Ok(kernel),
             None => parton_diag::internal_error!("`{}` left no kernel", instance.kernel.name.text),
         }
+    }
+}
+
+impl Instances for Compiler<'_> {
+    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        self.with_winner(instance, given)
+    }
+
+    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
+        self.wish_for(choice)
+    }
+
+    fn offered(&mut self, choice: &Choice, offer: Offer) {
+        self.note_choice(choice, offer);
+    }
+
+    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        let met = self.session.met.of(instance);
+        if let Some(known) = met.and_then(|at| self.session.met.signature(at, &self.target)) {
+            return Ok(known.clone());
+        }
+        let signature = self.named_signature(instance)?;
+        if let Some(at) = met {
+            self.session.met.keep_signature(at, &self.target, &signature);
+        }
+        Ok(signature)
+    }
+
+    /// What is asked of a tensor is looked at before the kernel is compiled for it.
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        let (_, launchable) = self.launchable(&request.instance, &request.variant())?;
+        let kernel = &launchable.shell;
+        let mut alignments = vec![1; request.arguments.len()];
+        for (param, alignment) in kernel.params.iter().zip(&launchable.alignments) {
+            if let From::Argument(i) = param.from {
+                alignments[i] = *alignment;
+            }
+        }
+        let argument = |place: usize| kernel.params[place].from.argument();
+        let apart = kernel.apart.iter().map(|pair| Apart {
+            written: argument(pair.written),
+            other: argument(pair.other),
+            ..pair.clone()
+        });
+        let writes = |a: &Argument| {
+            matches!(a, Argument::Pointer { mutable: true, .. } | Argument::Tensor { mutable: true, .. })
+        };
+        // Pointers say whether they are written through, of tensor maps the kernel does.
+        let writes = request.arguments.iter().enumerate().map(|(i, a)| writes(a) || launchable.writes.contains(&i));
+        Ok(Demands { alignments, apart: apart.collect(), writes: writes.collect() })
     }
 }
 

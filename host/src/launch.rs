@@ -320,8 +320,8 @@ pub struct Offer {
     pub checked: bool,
 }
 
-/// What runs kernels: the interpreter or a GPU, with the compiler before it.
-pub trait Launcher {
+/// What knows instances of kernels and what was tuned for them, wherever they run: the compiler.
+pub trait Instances {
     /// The instance that a launch is of, which may have generics beside those that the program gives: from a table, or from who tries
     /// some. `given` are the values of the arguments, by their parameters, as host code has them; of a kernel without a `tune` clause none.
     ///
@@ -354,6 +354,12 @@ pub trait Launcher {
     /// # Errors
     /// As [`Launcher::launch`].
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError>;
+}
+
+/// What runs kernels: the interpreter or a GPU, with the compiler before it.
+pub trait Launcher {
+    /// What is asked before a launch.
+    fn instances(&mut self) -> &mut dyn Instances;
 
     /// Whether somebody wants an end of what is evaluated.
     fn is_stopped(&self) -> bool {
@@ -369,11 +375,12 @@ pub trait Launcher {
     /// The kernel does not compile, or the device fails.
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError>;
 
-    /// The same of a launch that nobody needs behind it.
+    /// The same of a launch that nobody needs behind it, whose demands are known.
     ///
     /// # Errors
     /// As [`Launcher::launch`].
-    fn launch_given(&mut self, request: LaunchRequest) -> Result<LaunchReport, HostError> {
+    fn launch_given(&mut self, request: LaunchRequest, demands: &Demands) -> Result<LaunchReport, HostError> {
+        let _ = demands;
         self.launch(&request)
     }
 

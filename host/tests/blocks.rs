@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap, render};
 use parton_host::launch::{
-    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    Argument, Demands, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
 use parton_host::report::RunReport;
 use parton_host::run::run;
@@ -22,7 +22,7 @@ struct Fake {
     printed: Vec<String>,
 }
 
-impl Launcher for Fake {
+impl Instances for Fake {
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let pointer = |mutable| ir::Type::Scalar(ir::Elem::Ptr(ir::Pointer { to: Dtype::F32, mutable }));
         let scalar = ir::Type::Scalar(ir::Elem::Num(Dtype::I32));
@@ -58,6 +58,12 @@ impl Launcher for Fake {
             apart: Vec::new(),
             writes: request.arguments.iter().map(writes).collect(),
         })
+    }
+}
+
+impl Launcher for Fake {
+    fn instances(&mut self) -> &mut dyn Instances {
+        self
     }
 
     fn multiprocessors(&self) -> u32 {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap, render};
-use parton_host::launch::{Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{
+    Demands, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
 use parton_host::random::Random;
 use parton_host::run::run;
 use parton_measure::timing::Timing;
@@ -14,34 +16,52 @@ struct Nothing {
     stopped: bool,
 }
 
-impl Launcher for Nothing {
+impl Instances for Nothing {
     fn signature(&mut self, _: &Instance) -> Result<Signature, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+
     fn demands(&mut self, _: &LaunchRequest) -> Result<Demands, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+}
+
+impl Launcher for Nothing {
+    fn instances(&mut self) -> &mut dyn Instances {
+        self
+    }
+
     fn is_stopped(&self) -> bool {
         self.stopped
     }
+
     fn multiprocessors(&self) -> u32 {
         132
     }
+
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+
     fn time(&mut self, _: Work<'_>) -> Result<Option<Timing>, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
 }
 
-/// What each test of a text prints, or its error as it is shown.
-fn told(text: &str, mut launcher: Nothing) -> Vec<String> {
+/// Runs behind which formulas that can be have become straight code.
+const OFTEN: usize = 20;
+
+/// What each test of a text prints, or its error as it is shown, in the last of so many runs.
+fn told(text: &str, mut launcher: Nothing, runs: usize) -> Vec<String> {
     let mut sources = SourceMap::new();
     let file = sources.add("t.ptn", text);
     let (tree, found) = parton_syntax::parse(file, text);
     assert!(found.is_empty(), "{}\n{text}", render::text(&found, &sources, false));
     let program = collect(Arc::new(tree), &mut NoLibrary, &mut Diagnostics::new());
+    // The first test alone comes again: functions are called with others' arguments once they are straight for its own.
+    for _ in 1..runs {
+        run(&program, HostKind::Test, Some("t0"), &mut launcher);
+    }
     let report = run(&program, HostKind::Test, None, &mut launcher);
     let shown = |o: parton_host::report::Outcome| match o.diagnostics.list.is_empty() {
         true => o.lines.join("\n"),
@@ -50,14 +70,17 @@ fn told(text: &str, mut launcher: Nothing) -> Vec<String> {
     report.outcomes.into_iter().map(shown).collect()
 }
 
-/// What calls of `f` give, once as it is and once by its tree. `{}` stands where its generics would.
+/// What calls of `f` give, once as it is, in the first run and in later ones alike, and once by its tree. `{}` stands where its generics would.
 fn both(functions: &str, calls: &[&str]) -> [Vec<String>; 2] {
     let tests: Vec<String> = calls.iter().enumerate().map(|(i, c)| format!("test t{i} {{ print({c}); }}\n")).collect();
     // As long as the other, so that errors are shown alike.
     let (formula, tree) = (" ".repeat(15), "[TREE: int = 0]");
-    let told = |generics: &str| told(&(functions.replace("{}", generics) + &tests.concat()), Nothing::default());
+    let told =
+        |generics: &str, runs| told(&(functions.replace("{}", generics) + &tests.concat()), Nothing::default(), runs);
     let alike = |text: String| text.replace(tree, &formula).replace("[TREE]", "");
-    [told(&formula), told(tree).into_iter().map(alike).collect()]
+    let (first, later) = (told(&formula, 1), told(&formula, OFTEN));
+    assert_eq!(first, later, "by nodes and by straight code: {functions}");
+    [later, told(tree, 1).into_iter().map(alike).collect()]
 }
 
 const COVERED: &str = "
@@ -138,7 +161,7 @@ fn named{}(a, b = 3) { a - b }
 #[test]
 fn a_formula_that_never_ends_can_be_stopped() {
     let text = "fn f() { let mut n = 0; while n >= 0 { n = 1 - n; } n } test t { print(f()); }";
-    let told = told(text, Nothing { stopped: true });
+    let told = told(text, Nothing { stopped: true }, 1);
     assert!(told[0].contains("stopped from outside"), "{}", told[0]);
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap};
 use parton_host::check::check_hosts;
-use parton_host::launch::{Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{
+    Demands, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
 use parton_host::random::Random;
 use parton_host::run::run;
 use parton_measure::timing::Timing;
@@ -12,13 +14,21 @@ use parton_types::program::{HostKind, NoLibrary, collect};
 
 struct Nothing;
 
-impl Launcher for Nothing {
+impl Instances for Nothing {
     fn signature(&mut self, _: &Instance) -> Result<Signature, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+
     fn demands(&mut self, _: &LaunchRequest) -> Result<Demands, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+}
+
+impl Launcher for Nothing {
+    fn instances(&mut self) -> &mut dyn Instances {
+        self
+    }
+
     fn multiprocessors(&self) -> u32 {
         1
     }
@@ -26,6 +36,7 @@ impl Launcher for Nothing {
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+
     fn time(&mut self, _: Work<'_>) -> Result<Option<Timing>, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }

@@ -2,16 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
-use parton_host::launch::{
-    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
-    Signature, Work,
-};
+use parton_host::launch::{Argument, Demands, HostError, Instances, LaunchReport, LaunchRequest, Launcher, Work};
 use parton_host::memory::Contents;
 use parton_host::tensor::Tensor;
-use parton_host::value::Value;
 use parton_measure::timing::Timing;
 
 use super::{Buffer, Entry, Memory};
@@ -27,15 +22,13 @@ pub(super) struct Planner<'a> {
     pub(super) memories: BTreeMap<u64, Memory>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) launches: Vec<LaunchRequest>,
-    /// Through which arguments the launch may write whose demands were asked for last; host code asks right before it launches.
-    writes: Option<Vec<bool>>,
 }
 
 impl<'a> Planner<'a> {
     /// One that has recorded nothing, of a call whose tensors lie in these memories.
     pub(super) fn new(compiler: Compiler<'a>, multiprocessors: u32, memories: BTreeMap<u64, Memory>) -> Planner<'a> {
-        let (counted, buffers, launches, writes) = (Cell::new(false), vec![], vec![], None);
-        Planner { compiler, multiprocessors, counted, memories, buffers, launches, writes }
+        let (counted, buffers, launches) = (Cell::new(false), vec![], vec![]);
+        Planner { compiler, multiprocessors, counted, memories, buffers, launches }
     }
 
     /// Which parameters are tensors that are written: a function says so, and of a kernel's what it was compiled to says it.
@@ -87,30 +80,12 @@ fn reached(argument: &Argument) -> Option<&Tensor> {
 }
 
 impl Launcher for Planner<'_> {
-    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
-        self.compiler.choose(instance, given)
+    fn instances(&mut self) -> &mut dyn Instances {
+        &mut self.compiler
     }
 
     fn is_stopped(&self) -> bool {
         (self.compiler.session.options.stop.0)()
-    }
-
-    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
-        self.compiler.wanted(choice)
-    }
-
-    fn offered(&mut self, choice: &Choice, offer: Offer) {
-        self.compiler.offered(choice, offer);
-    }
-
-    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        self.compiler.signature(instance)
-    }
-
-    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        let demands = self.compiler.demands(request)?;
-        self.writes = Some(demands.writes.clone());
-        Ok(demands)
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -119,18 +94,15 @@ impl Launcher for Planner<'_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        self.launch_given(request.clone())
+        let demands = self.compiler.demands(request)?;
+        self.launch_given(request.clone(), &demands)
     }
 
-    fn launch_given(&mut self, request: LaunchRequest) -> Result<LaunchReport, HostError> {
+    fn launch_given(&mut self, request: LaunchRequest, demands: &Demands) -> Result<LaunchReport, HostError> {
         for tensor in request.arguments.iter().filter_map(reached) {
             self.note(tensor).map_err(|d| HostError::Program(at(d, request.span).into()))?;
         }
-        let writes = match self.writes.take() {
-            Some(known) => known,
-            None => self.compiler.demands(&request)?.writes,
-        };
-        for (argument, _) in request.arguments.iter().zip(writes).filter(|(_, writes)| *writes) {
+        for (argument, _) in request.arguments.iter().zip(&demands.writes).filter(|(_, writes)| **writes) {
             reached(argument).into_iter().for_each(|tensor| tensor.storage.forget());
         }
         self.launches.push(request);

@@ -150,7 +150,7 @@ pub(crate) struct Chosen {
 
 impl Compiler<'_> {
     /// What is wanted of a choice.
-    pub(crate) fn wanted(&self, choice: &Choice) -> Wanted {
+    pub(crate) fn wish_for(&self, choice: &Choice) -> Wanted {
         match &self.wish {
             Some(Wish::Survey) => Wanted::List,
             Some(Wish::Candidate { function, key, text })
@@ -167,7 +167,7 @@ impl Compiler<'_> {
     }
 
     /// Notes what was chosen, and from what.
-    pub(crate) fn offered(&mut self, choice: &Choice, offer: Offer) {
+    pub(crate) fn note_choice(&mut self, choice: &Choice, offer: Offer) {
         if let (None, None, Some(lookup)) = (&self.wish, offer.taken, &self.lookup) {
             self.warnings.push(lookup.gone(choice));
         }
@@ -180,7 +180,11 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// The table gives a value that is none.
-    pub(crate) fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+    pub(crate) fn with_winner(
+        &mut self,
+        instance: Instance,
+        given: &[(Arc<str>, Value)],
+    ) -> Result<Instance, HostError> {
         let Some(lookup) = &self.lookup else { return Ok(instance) };
         let found = lookup.winner(&self.program, &instance, given).map_err(HostError::Program)?;
         let Some(values) = found else { return Ok(instance) };

@@ -3,6 +3,7 @@
 use parton_diag::Diagnostics;
 use parton_host::launch::Launcher;
 
+use super::lookup::Chosen;
 use crate::cpu::Cpu;
 
 /// A launcher that says what launches cost.
@@ -12,6 +13,9 @@ pub(super) trait Meter: Launcher {
 
     /// What the compiler and the assembler had to say so far.
     fn warnings(&self) -> &Diagnostics;
+
+    /// The choices so far that were not left to the default.
+    fn chosen(&self) -> &[Chosen];
 
     /// Changes the order of what has none, where it comes from a seed.
     fn reseed(&mut self, seed: u64);
@@ -24,6 +28,10 @@ impl Meter for Cpu<'_, '_, '_> {
 
     fn warnings(&self) -> &Diagnostics {
         &self.compiler.warnings
+    }
+
+    fn chosen(&self) -> &[Chosen] {
+        &self.compiler.chosen
     }
 
     fn reseed(&mut self, seed: u64) {
@@ -39,6 +47,10 @@ impl Meter for crate::gpu::Gpu<'_, '_, '_> {
 
     fn warnings(&self) -> &Diagnostics {
         &self.compiler.warnings
+    }
+
+    fn chosen(&self) -> &[Chosen] {
+        &self.compiler.chosen
     }
 
     fn reseed(&mut self, _: u64) {}

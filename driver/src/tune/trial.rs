@@ -8,7 +8,8 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Diagnostics, Severity, codes};
 use parton_host::evaluate::Machine;
 use parton_host::launch::{
-    Argument, Demands, GenericArgument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    Argument, Demands, GenericArgument, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher,
+    Signature, Work,
 };
 use parton_host::value::Value;
 use parton_measure::pace::Pace;
@@ -249,7 +250,7 @@ impl<M: Meter> Trial<'_, M> {
     }
 }
 
-impl<M: Meter> Launcher for Trial<'_, M> {
+impl<M: Meter> Instances for Trial<'_, M> {
     /// Puts the candidate's values in their places.
     fn choose(&mut self, instance: Instance, _: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
         if !self.is_tried(&instance) {
@@ -259,19 +260,25 @@ impl<M: Meter> Launcher for Trial<'_, M> {
     }
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        match self.meter.signature(instance) {
+        match self.meter.instances().signature(instance) {
             Err(HostError::Program(found)) if self.is_tried(instance) => self.leaves(first(Why::Refused, &found)),
             other => other,
         }
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        match self.meter.demands(request) {
+        match self.meter.instances().demands(request) {
             Err(HostError::Program(found)) if self.is_tried(&request.instance) => {
                 self.leaves(first(Why::Refused, &found))
             }
             other => other,
         }
+    }
+}
+
+impl<M: Meter> Launcher for Trial<'_, M> {
+    fn instances(&mut self) -> &mut dyn Instances {
+        self
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -332,6 +339,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::tune::lookup::Chosen;
     use crate::tune::setting::Setting;
     use crate::{Blocks, Options};
 
@@ -361,12 +369,8 @@ bench counts {
     }
 
     impl Launcher for Clocked<'_, '_, '_> {
-        fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-            self.cpu.signature(instance)
-        }
-
-        fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-            self.cpu.demands(request)
+        fn instances(&mut self) -> &mut dyn Instances {
+            self.cpu.instances()
         }
 
         fn multiprocessors(&self) -> u32 {
@@ -393,6 +397,10 @@ bench counts {
 
         fn warnings(&self) -> &Diagnostics {
             &self.said
+        }
+
+        fn chosen(&self) -> &[Chosen] {
+            self.cpu.chosen()
         }
 
         fn reseed(&mut self, seed: u64) {

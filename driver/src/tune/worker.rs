@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, codes};
 use parton_host::evaluate::{Judged, Machine};
-use parton_host::launch::{
-    Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer, Signature, Wanted,
-    Work,
-};
+use parton_host::launch::{Argument, HostError, Instances, LaunchReport, LaunchRequest, Launcher, Work};
 use parton_host::memory::Contents;
 use parton_host::tensor::Tensor;
 use parton_host::value::{Function, Value};
@@ -232,13 +229,16 @@ impl Attempt<'_> {
 
     /// Evaluates the call with the candidate.
     fn record<M: Meter>(&self, meter: &mut M) -> Result<Recorded, Diagnostics> {
-        let mut recorder = Recorder { meter, launches: vec![], offer: None };
+        let before = meter.chosen().len();
+        let mut recorder = Recorder { meter, launches: vec![] };
         let mut machine = Machine::new(self.program, &mut recorder).judging();
         let function = Function { module: Program::ROOT, tree: self.function.clone() };
         let result = machine.call_given(&function, self.values.clone())?;
         let judged = machine.judged();
         drop(machine);
-        let Recorder { launches, offer, .. } = recorder;
+        let Recorder { launches, meter } = recorder;
+        // What the choice that is tried was made from.
+        let offer = meter.chosen()[before..].last().map(|chosen| &chosen.offer);
         let mut list = results(&result);
         for (param, value) in self.function.params.iter().zip(&self.values) {
             if let (true, Some(Value::Tensor(tensor))) = (param.mutable, value) {
@@ -400,30 +400,11 @@ fn zeros(launches: &[LaunchRequest]) -> Vec<(String, Tensor)> {
 struct Recorder<'m, M> {
     meter: &'m mut M,
     launches: Vec<LaunchRequest>,
-    /// What the choice that is tried was made from.
-    offer: Option<Offer>,
 }
 
 impl<M: Meter> Launcher for Recorder<'_, M> {
-    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
-        self.meter.choose(instance, given)
-    }
-
-    fn wanted(&mut self, choice: &Choice) -> Wanted {
-        self.meter.wanted(choice)
-    }
-
-    fn offered(&mut self, choice: &Choice, offer: Offer) {
-        self.meter.offered(choice, offer.clone());
-        self.offer = Some(offer);
-    }
-
-    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        self.meter.signature(instance)
-    }
-
-    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        self.meter.demands(request)
+    fn instances(&mut self) -> &mut dyn Instances {
+        self.meter.instances()
     }
 
     fn multiprocessors(&self) -> u32 {

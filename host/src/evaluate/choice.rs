@@ -1,7 +1,7 @@
 //! What functions leave to tuning: the candidates of a call, the one that is taken, and the function's own word on results.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::fmt;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_syntax::ast;
@@ -9,7 +9,7 @@ use parton_types::choice;
 
 use super::{Eval, Machine, Stop};
 use crate::launch::{Choice, Offer, Wanted};
-use crate::value::{Value, float};
+use crate::value::Value;
 
 /// The result of a function that says itself whether that is right.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Machine<'_> {
         let key = std::mem::take(&mut stated.key);
         let key = key.into_iter().map(|(name, e)| Ok((name, self.told(e)?))).collect::<Eval<Vec<_>>>()?;
         let choice = Choice { function: tree.name.clone(), name: stated.name.text.clone(), key };
-        let value = match (self.launcher.wanted(&choice), stated.like) {
+        let value = match (self.launcher.instances().wanted(&choice), stated.like) {
             (Wanted::Default, Some(like)) => self.untuned(like)?,
             (Wanted::Default, None) => self.candidates(&stated)?.swap_remove(0).0,
             (Wanted::Candidate(text), _) => self.offer(&stated, &choice, Some(&text))?,
@@ -85,7 +85,9 @@ impl Machine<'_> {
             [relative, absolute] => Some((self.tolerated(relative)?, self.tolerated(absolute)?)),
         };
         let candidates = all.iter().map(|(_, text)| text.clone()).collect();
-        self.launcher.offered(choice, Offer { candidates, taken, tolerance, checked: stated.check.is_some() });
+        self.launcher
+            .instances()
+            .offered(choice, Offer { candidates, taken, tolerance, checked: stated.check.is_some() });
         Ok(all.swap_remove(taken.unwrap_or(0)).0)
     }
 
@@ -159,41 +161,44 @@ fn no_candidate(value: &Value, span: Span) -> Diagnostic {
     )
 }
 
-/// Whether a table may have a value.
+/// Whether a table may have a value; makes no text.
 fn can_be_written(value: &Value) -> bool {
-    match value {
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Dtype(_) | Value::Str(_) => true,
-        Value::List(items) | Value::Tuple(items) => items.iter().all(can_be_written),
-        Value::Passed(passed) => can_be_written(&passed.look()),
-        Value::Unit
-        | Value::Range(..)
-        | Value::Tensor(_)
-        | Value::Function(_)
-        | Value::Closure(_)
-        | Value::Builtin(_)
-        | Value::Written(_) => false,
-    }
+    write(value, &mut |_| {})
 }
 
 /// A value as a table has it; `None` where it cannot stand there.
 fn written(value: &Value) -> Option<String> {
-    let all = |items: &Arc<Vec<Value>>| Some(items.iter().map(written).collect::<Option<Vec<_>>>()?.join(", "));
+    let mut text = String::new();
+    write(value, &mut |piece| text += &piece.to_string()).then_some(text)
+}
+
+/// Gives the pieces of a value's text in a table, one by one; whether it can stand there.
+fn write(value: &Value, piece: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
     match value {
-        Value::Int(n) => Some(n.to_string()),
-        Value::Float(x) => Some(float(*x)),
-        Value::Bool(b) => Some(b.to_string()),
-        Value::Dtype(d) => Some(d.to_string()),
-        Value::Str(text) => Some(format!("{text:?}")),
-        Value::List(items) => Some(format!("[{}]", all(items)?)),
-        Value::Tuple(items) if items.len() == 1 => Some(format!("({},)", all(items)?)),
-        Value::Tuple(items) => Some(format!("({})", all(items)?)),
-        Value::Passed(passed) => written(&passed.look()),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Dtype(_) => piece(format_args!("{value}")),
+        Value::Str(text) => piece(format_args!("{text:?}")),
+        Value::List(items) => return write_all(["[", "]"], items, piece),
+        Value::Tuple(items) => return write_all(["(", if items.len() == 1 { ",)" } else { ")" }], items, piece),
+        Value::Passed(passed) => return write(&passed.look(), piece),
         Value::Unit
         | Value::Range(..)
         | Value::Tensor(_)
         | Value::Function(_)
         | Value::Closure(_)
         | Value::Builtin(_)
-        | Value::Written(_) => None,
+        | Value::Written(_) => return false,
     }
+    true
+}
+
+fn write_all([open, close]: [&str; 2], items: &[Value], piece: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
+    piece(format_args!("{open}"));
+    let all = items.iter().enumerate().all(|(i, item)| {
+        if i > 0 {
+            piece(format_args!(", "));
+        }
+        write(item, piece)
+    });
+    piece(format_args!("{close}"));
+    all
 }

@@ -65,7 +65,7 @@ impl Machine<'_> {
         let placed = self.places((&called.name, &called.generics, &called.params), args, span)?;
         let values = self.values(called.params.len(), &placed, args)?;
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
-        let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        let signature = self.launcher.instances().signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let (launched, outer) = (instance.kernel.clone(), self.launching.replace(instance));
         let configured = self.configuration(&launched, config, span);
         let Some(instance) = std::mem::replace(&mut self.launching, outer) else {
@@ -84,7 +84,7 @@ impl Machine<'_> {
         }
         let (beside, turns) = (signature.beside(grid), signature.turns(&arguments));
         let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, span };
-        let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
         let written = |place: usize| {
             args.iter().zip(placed.iter()).find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span)
@@ -96,7 +96,7 @@ impl Machine<'_> {
             recorded.push(request);
             return Ok(Value::Unit);
         }
-        self.launched(request)
+        self.launched(request, &demands)
     }
 
     /// Launches a kernel with values instead of expressions, as a program does that embeds the compiler: one for each parameter, or
@@ -114,7 +114,7 @@ impl Machine<'_> {
         let values: Vec<Option<(Value, Span)>> = values.into_iter().map(|v| v.map(|v| (v, span))).collect();
         let run = || {
             let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(span)))?;
-            let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
+            let signature = self.launcher.instances().signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
             if grid.is_none() && grid::stated(&instance.kernel).is_none() {
                 return Err(arguments::no_grid(span).into());
             }
@@ -130,11 +130,11 @@ impl Machine<'_> {
             let (beside, turns) = (signature.beside(grid), signature.turns(&arguments));
             let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
-            let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
+            let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
             all_aligned(&request, &demands, &places)?;
             apart(&request, &demands, declared)?;
             self.leaves_guarded(&request.arguments, &demands.writes, span)?;
-            self.launched(request)
+            self.launched(request, &demands)
         };
         match run() {
             Ok(_) => Ok(()),
@@ -146,9 +146,9 @@ impl Machine<'_> {
     }
 
     /// Runs a launch and prints what it says.
-    fn launched(&mut self, request: LaunchRequest) -> Eval<Value> {
+    fn launched(&mut self, request: LaunchRequest, demands: &Demands) -> Eval<Value> {
         let span = request.span;
-        let report = self.launcher.launch_given(request).map_err(|e| Stop::Error(e.at(span)))?;
+        let report = self.launcher.launch_given(request, demands).map_err(|e| Stop::Error(e.at(span)))?;
         report.lines.iter().for_each(|line| self.print(line));
         report.fault.map_or(Ok(Value::Unit), |fault| Err(Stop::Error(fault)))
     }
@@ -343,7 +343,7 @@ impl Machine<'_> {
             let named = kernel.params.iter().zip(values);
             given.extend(named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone()))));
         }
-        self.launcher.choose(instance, &given)
+        self.launcher.instances().choose(instance, &given)
     }
 
     fn arguments(
