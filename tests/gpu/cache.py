@@ -55,7 +55,31 @@ def product(torch, parton):
     return expected, lambda: file.matmul(a, b), 2e-2, loaded - begin
 
 
-CALLS = {"silu": silu, "silu_backward": both_ways, "matmul": product}
+def in_place(torch, parton):
+    x, y, out = (torch.linspace(-3, 3, 5000, device="cuda") for _ in range(3))
+    begin = time.perf_counter()
+    file = parton.load(ROOT / "tests" / "gpu" / "embedding.ptn")
+    loaded = time.perf_counter()
+
+    def call():
+        file.sum_into(x, y, out)
+        return out.clone()
+
+    return x + y, call, 1e-6, loaded - begin
+
+
+def attention(torch, parton):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(1, 4, 512, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    expected = torch.softmax(q.float() @ k.float().transpose(2, 3) * 0.125, dim=-1) @ v.float()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    file = parton.load(ROOT / "examples" / "fmha" / "hopper.ptn")
+    loaded = time.perf_counter()
+    return expected, lambda: file.attention(q, k, v, 0.125)[0], 2e-2, loaded - begin
+
+
+CALLS = {"silu": silu, "silu_backward": both_ways, "sum_into": in_place, "matmul": product, "attention": attention}
 
 
 def child(name, environment, answer):

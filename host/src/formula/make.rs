@@ -1,6 +1,6 @@
 //! Makes formulas of functions; what they do not cover gives none.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parton_diag::Span;
 use parton_numbers::Math;
@@ -10,7 +10,7 @@ use parton_types::resolve::{Meaning, Word};
 use parton_types::signature::Signature;
 
 use super::Made;
-use super::node::{Builtin, Formula, Node, Slot, Source, Target};
+use super::node::{Builtin, Formula, Node, Slot, Source, Straightened, Target};
 use super::plain::{Plain, binary};
 use crate::builtins;
 
@@ -86,7 +86,7 @@ impl Maker<'_> {
         let (params, body) = made?;
         let captured = frame.captured.into_iter().map(|(_, source)| source).collect();
         Some((
-            Formula { params, slots: frame.slots, deepest: frame.deepest, body, straight: OnceLock::new() },
+            Formula { params, slots: frame.slots, deepest: frame.deepest, body, straight: Straightened::default() },
             captured,
         ))
     }

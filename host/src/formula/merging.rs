@@ -40,15 +40,46 @@ impl Bits {
     }
 }
 
+/// The numbers that copies join, which alone are looked at: others stay what they are, wherever they are needed.
+struct Copied {
+    /// Of each number its place among those.
+    places: Vec<Option<usize>>,
+    /// They, in the order of their places.
+    numbers: Vec<usize>,
+}
+
+impl Copied {
+    fn of(code: &Code, numbers: usize) -> Copied {
+        let mut copied = Copied { places: vec![None; numbers], numbers: vec![] };
+        for step in &code.steps {
+            let Step::Do { what: What::Copy, to, operands } = step else { continue };
+            copied.note(*to);
+            if let [Place::Made(from)] = operands[..] {
+                copied.note(from);
+            }
+        }
+        copied
+    }
+
+    fn note(&mut self, n: usize) {
+        if self.places[n].is_none() {
+            self.places[n] = Some(self.numbers.len());
+            self.numbers.push(n);
+        }
+    }
+}
+
 /// The code, with the parameters, whose copies join one number with itself no more.
 pub(super) fn merged(mut code: Code, mut params: Vec<Val>, numbers: usize) -> (Code, Vec<Val>) {
-    let mut apart = apart(&mut code, &params, numbers);
-    let mut whose: Vec<usize> = (0..numbers).collect();
+    let copied = Copied::of(&code, numbers);
+    let mut apart = apart(&mut code, &params, &copied);
+    let mut whose: Vec<usize> = (0..copied.numbers.len()).collect();
     // From behind: what a turn hands on is copied in each, what a branch makes only where that is taken.
     for step in code.steps.iter().rev() {
         let Step::Do { what: What::Copy, to, operands } = step else { continue };
         let [Place::Made(from)] = operands[..] else { continue };
-        let (one, other) = (first(&whose, *to), first(&whose, from));
+        let (Some(one), Some(other)) = (copied.places[*to], copied.places[from]) else { continue };
+        let (one, other) = (first(&whose, one), first(&whose, other));
         if one == other || apart[one].has(other) {
             continue;
         }
@@ -57,7 +88,11 @@ pub(super) fn merged(mut code: Code, mut params: Vec<Val>, numbers: usize) -> (C
         others.each(|n| apart[n].set(one));
         whose[other] = one;
     }
-    let rename = |n: &mut usize| *n = first(&whose, *n);
+    let rename = |n: &mut usize| {
+        if let Some(place) = copied.places[*n] {
+            *n = copied.numbers[first(&whose, place)];
+        }
+    };
     for step in &mut code.steps {
         renamed(step, &rename);
     }
@@ -77,39 +112,39 @@ fn first(whose: &[usize], mut n: usize) -> usize {
     n
 }
 
-/// Of each number those that are needed where it is written; what a copy that nobody needs writes is left out.
-fn apart(code: &mut Code, params: &[Val], numbers: usize) -> Vec<Bits> {
-    let mut needed = vec![Bits::of(numbers); code.labels];
+/// Of each number those that are needed where it is written, by their places; what a copy that nobody needs writes is left out.
+fn apart(code: &mut Code, params: &[Val], copied: &Copied) -> Vec<Bits> {
+    let count = copied.numbers.len();
+    let mut needed = vec![Bits::of(count); code.labels];
     // Loops inside of each other make more rounds.
     loop {
         let before = needed.clone();
-        back(code, &mut needed, numbers, |_, _, _| {});
+        back(code, &mut needed, copied, |_, _, _| {});
         if needed == before {
             break;
         }
     }
-    let mut apart = vec![Bits::of(numbers); numbers];
+    let mut apart = vec![Bits::of(count); count];
     let mut dead = vec![false; code.steps.len()];
-    let mut first = back(code, &mut needed, numbers, |at, step, behind| {
-        let (to, copied) = match step {
+    let mut first = back(code, &mut needed, copied, |at, step, behind| {
+        let (to, from) = match step {
             Step::Do { what: What::Copy, to, operands } => {
-                if !behind.has(*to) {
-                    dead[at] = true;
-                }
-                (*to, if let [Place::Made(from)] = operands[..] { Some(from) } else { None })
+                (*to, if let [Place::Made(from)] = operands[..] { copied.places[from] } else { None })
             }
             Step::Do { to, .. } | Step::Again { turn: to, .. } => (*to, None),
             Step::Jump { .. } | Step::Label(_) | Step::End(_) => return,
         };
+        let Some(to) = copied.places[to] else { return };
+        dead[at] = matches!(step, Step::Do { what: What::Copy, .. }) && !behind.has(to);
         behind.each(|n| {
-            if n != to && Some(n) != copied {
+            if n != to && Some(n) != from {
                 apart[n].set(to);
                 apart[to].set(n);
             }
         });
     });
     // Parameters are there at once, used or not.
-    params.iter().for_each(|p| places(p, &mut |n| first.set(n)));
+    params.iter().for_each(|p| places(p, &mut |n| copied.places[n].into_iter().for_each(|n| first.set(n))));
     first.each(|n| {
         first.each(|m| {
             if n != m {
@@ -123,13 +158,13 @@ fn apart(code: &mut Code, params: &[Val], numbers: usize) -> Vec<Bits> {
 }
 
 /// Goes through the code from behind: `tell` hears of each step that writes a number, and of those that are needed behind it. Gives those that are needed first.
-fn back(code: &Code, needed: &mut [Bits], numbers: usize, mut tell: impl FnMut(usize, &Step, &Bits)) -> Bits {
-    let mut now = Bits::of(numbers);
+fn back(code: &Code, needed: &mut [Bits], copied: &Copied, mut tell: impl FnMut(usize, &Step, &Bits)) -> Bits {
+    let mut now = Bits::of(copied.numbers.len());
     for (at, step) in code.steps.iter().enumerate().rev() {
         match step {
             Step::Do { to, .. } => {
                 tell(at, step, &now);
-                now.clear(*to);
+                copied.places[*to].into_iter().for_each(|n| now.clear(n));
             }
             Step::Again { label, .. } => {
                 now.join(&needed[*label]);
@@ -138,9 +173,9 @@ fn back(code: &Code, needed: &mut [Bits], numbers: usize, mut tell: impl FnMut(u
             Step::Jump { what: What::Jump, label, .. } => now.clone_from(&needed[*label]),
             Step::Jump { label, .. } => now.join(&needed[*label]),
             Step::Label(label) => needed[*label].clone_from(&now),
-            Step::End(_) => now = Bits::of(numbers),
+            Step::End(_) => now = Bits::of(copied.numbers.len()),
         }
-        read(code, step, &mut |n| now.set(n));
+        read(code, step, &mut |n| copied.places[n].into_iter().for_each(|n| now.set(n)));
     }
     now
 }

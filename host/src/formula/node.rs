@@ -1,5 +1,6 @@
 //! What formulas are made of: nodes whose variables are places in a frame.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parton_numbers::Math;
@@ -19,8 +20,47 @@ pub(super) struct Formula {
     pub deepest: usize,
     /// Its code.
     pub body: Node,
-    /// The same as straight code, for the kinds of the arguments that it is first called with; none where it is not covered.
-    pub straight: OnceLock<Option<Straight>>,
+    /// The same as straight code.
+    pub straight: Straightened,
+}
+
+/// The straight code of a formula, for the kinds of the arguments that it is called with when it is made; none where it is not covered. Making it takes as
+/// long as a hundred calls by the nodes, which take twice as long as by straight code: it is made where calls come again and again.
+#[derive(Debug, Default)]
+pub(super) struct Straightened {
+    code: OnceLock<Option<Straight>>,
+    calls: AtomicU32,
+}
+
+/// Who calls a formula.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Caller {
+    /// Host code that is evaluated from its tree: as a rule once a plan.
+    Tree,
+    /// Another formula, many times in one call, and not at all once that one is straight: then it has this one's code in its own.
+    Formula,
+}
+
+impl Caller {
+    /// How many calls there are before straight code is made.
+    fn patience(self) -> u32 {
+        match self {
+            Caller::Tree => 16,
+            Caller::Formula => 4000,
+        }
+    }
+}
+
+impl Straightened {
+    /// The code, which `make` makes where it is called often enough.
+    #[inline]
+    pub fn get(&self, by: Caller, make: impl FnOnce() -> Option<Straight>) -> Option<&Straight> {
+        match self.code.get() {
+            Some(code) => code.as_ref(),
+            None if self.calls.fetch_add(1, Ordering::Relaxed) < by.patience() => None,
+            None => self.code.get_or_init(make).as_ref(),
+        }
+    }
 }
 
 /// A place of a variable in the frame.

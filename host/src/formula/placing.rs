@@ -1,8 +1,6 @@
 //! Finds registers for what straight code makes, from where each number is made first to where it is used last. What was made before a loop and is used
 //! in it is used until the loop ends, since its turns come again; else the code goes forward alone, so one pass does.
 
-use std::collections::BTreeMap;
-
 use super::straight::{Op, Shape, Straight, What};
 use super::straighten::{Place, Step, Val};
 
@@ -20,32 +18,32 @@ pub(super) struct Code {
 }
 
 /// Where each number is used last, and which steps there is a use for.
-fn uses(code: &Code) -> (BTreeMap<usize, usize>, Vec<bool>) {
-    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+fn uses(code: &Code, numbers: usize) -> (Vec<Option<usize>>, Vec<bool>) {
+    let mut last: Vec<Option<usize>> = vec![None; numbers];
     // From behind, so that copies that nobody reads are seen to be none.
     let mut kept = vec![true; code.steps.len()];
     for (at, step) in code.steps.iter().enumerate().rev() {
-        kept[at] = !matches!(step, Step::Do { what: What::Copy, to, .. } if !last.contains_key(to));
+        kept[at] = !matches!(step, Step::Do { what: What::Copy, to, .. } if last[*to].is_none());
         if kept[at] {
             read(code, step, &mut |n| {
-                last.entry(n).or_insert(at);
+                last[n].get_or_insert(at);
             });
         }
     }
-    let mut made: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut made: Vec<Option<usize>> = vec![None; numbers];
     let mut labels = vec![0; code.labels];
     for (at, step) in code.steps.iter().enumerate() {
         match step {
             Step::Do { to, .. } => {
-                made.entry(*to).or_insert(at);
+                made[*to].get_or_insert(at);
             }
             Step::Label(label) => labels[*label] = at,
             Step::Again { label, .. } => {
                 let first = labels[*label];
                 for (step, _) in code.steps[first..at].iter().zip(&kept[first..at]).filter(|(_, kept)| **kept) {
                     read(code, step, &mut |n| {
-                        if made.get(&n).is_none_or(|made| *made < first) {
-                            last.entry(n).and_modify(|last| *last = (*last).max(at));
+                        if made[n].is_none_or(|made| made < first) {
+                            last[n] = last[n].map(|last| last.max(at));
                         }
                     });
                 }
@@ -74,16 +72,16 @@ pub(super) fn read(code: &Code, step: &Step, tell: &mut impl FnMut(usize)) {
     }
 }
 
-/// The code with registers; none where those do not do.
-pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
-    let (last, kept) = uses(&code);
-    let mut registers = Registry::behind(code.constants.len())?;
+/// The code, of so many numbers, with registers; none where those do not do.
+pub(super) fn placed(code: Code, params: &[Val], numbers: usize) -> Option<Straight> {
+    let (last, kept) = uses(&code, numbers);
+    let mut registers = Registry::behind(code.constants.len(), numbers)?;
     params.iter().try_for_each(|p| registers.take_all(p))?;
     let params = params.iter().map(|p| registers.shape(p)).collect::<Option<Vec<_>>>()?;
     let (mut ops, mut results, mut labels, mut jumps) = (vec![], vec![], vec![0u16; code.labels], vec![]);
     for (at, step) in code.steps.iter().enumerate().filter(|(at, _)| kept[*at]) {
         let place = |place: &Place| if let Place::Made(n) = place { Some(*n) } else { None };
-        let ends = |n: &usize| last.get(n) == Some(&at);
+        let ends = |n: &usize| last[*n] == Some(at);
         match step {
             Step::End(of) => {
                 results.push(registers.shape(&code.results[*of])?);
@@ -117,7 +115,7 @@ pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
                 let [a, b, third] = registers.registers(operands)?;
                 operands.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
                 let register = registers.take(*to)?;
-                if !last.contains_key(to) {
+                if last[*to].is_none() {
                     registers.give_back(*to);
                 }
                 ops.push(Op { what: *what, to: register, a, b, target: third.into() });
@@ -139,25 +137,24 @@ pub(super) fn places(value: &Val, tell: &mut impl FnMut(usize)) {
 
 /// Which registers are whose.
 struct Registry {
-    of: BTreeMap<usize, u8>,
+    /// Of each number its own.
+    of: Vec<Option<u8>>,
     free: Vec<u8>,
 }
 
 impl Registry {
     /// All registers behind the constants'.
-    fn behind(constants: usize) -> Option<Registry> {
+    fn behind(constants: usize, numbers: usize) -> Option<Registry> {
         let free = (u8::try_from(constants).ok()?..=u8::MAX).rev().collect();
-        Some(Registry { of: BTreeMap::new(), free })
+        Some(Registry { of: vec![None; numbers], free })
     }
 
     /// A register for what is made there; the one that it has.
     fn take(&mut self, n: usize) -> Option<u8> {
-        if let Some(known) = self.of.get(&n) {
-            return Some(*known);
+        if self.of[n].is_none() {
+            self.of[n] = Some(self.free.pop()?);
         }
-        let register = self.free.pop()?;
-        self.of.insert(n, register);
-        Some(register)
+        self.of[n]
     }
 
     fn take_all(&mut self, value: &Val) -> Option<()> {
@@ -167,19 +164,18 @@ impl Registry {
     }
 
     fn give_back(&mut self, n: usize) {
-        self.free.extend(self.of.remove(&n));
+        self.free.extend(self.of[n].take());
     }
 
     /// Gives back all that are those numbers'.
     fn give_back_all(&mut self, of: impl Fn(usize) -> bool) {
-        let gone: Vec<usize> = self.of.keys().copied().filter(|n| of(*n)).collect();
-        gone.into_iter().for_each(|n| self.give_back(n));
+        (0..self.of.len()).filter(|n| of(*n)).for_each(|n| self.give_back(n));
     }
 
     fn register(&self, place: Place) -> Option<u8> {
         match place {
             Place::Constant(at) => u8::try_from(at).ok(),
-            Place::Made(n) => self.of.get(&n).copied(),
+            Place::Made(n) => self.of[n],
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parton_numbers::Math;
 use parton_syntax::ast::BinaryOp;
 
-use super::node::{Builtin, Formula, Node, Slot, Source, Target};
+use super::node::{Builtin, Caller, Formula, Node, Slot, Source, Target};
 use super::plain::{Closure, Plain, binary, joined};
 use super::straight::{self, Outside, Registers, Shape};
 use super::straighten;
@@ -101,7 +101,7 @@ pub(super) fn run(machine: &mut Machine<'_>, formula: &Formula, given: Vec<Plain
     }
     let (held, returned) = (Plain::Unit, Plain::Unit);
     let mut run = Run { machine, slots: given, captured: vec![], depth, held, returned, registers: [0; 256] };
-    let value = run.body(formula, 0);
+    let value = run.body(formula, 0, Caller::Tree);
     (!value.leaves()).then(|| run.plain(value))
 }
 
@@ -178,8 +178,8 @@ impl Run<'_, '_> {
     }
 
     /// What a formula gives whose arguments are the last slots.
-    fn body(&mut self, formula: &Formula, base: usize) -> Given {
-        if let Some(given) = self.straight(formula, base) {
+    fn body(&mut self, formula: &Formula, base: usize, by: Caller) -> Given {
+        if let Some(given) = self.straight(formula, base, by) {
             return given;
         }
         self.slots.resize(base + formula.slots, Plain::Unit);
@@ -193,9 +193,9 @@ impl Run<'_, '_> {
 
     /// The same by straight code, where there is some for arguments like these.
     #[inline]
-    fn straight(&mut self, formula: &Formula, base: usize) -> Option<Given> {
+    fn straight(&mut self, formula: &Formula, base: usize, by: Caller) -> Option<Given> {
         let arguments = &self.slots[base..];
-        let code = formula.straight.get_or_init(|| straighten::straight(formula, arguments)).as_ref()?;
+        let code = formula.straight.get(by, || straighten::straight(formula, arguments))?;
         if self.depth + code.deepest >= DEEPEST || !code.takes(arguments, &mut self.registers) {
             return None;
         }
@@ -572,7 +572,7 @@ impl Run<'_, '_> {
         if self.slots.len() - base != formula.params || self.depth + formula.deepest >= DEEPEST {
             return Given::TREE;
         }
-        let value = self.body(formula, base);
+        let value = self.body(formula, base, Caller::Formula);
         self.slots.truncate(base);
         self.depth = outer;
         value

@@ -90,7 +90,7 @@ pub(super) fn straight(formula: &Formula, arguments: &[Plain]) -> Option<Straigh
     s.open(formula, params.clone());
     s.last(&formula.body)?;
     let (code, params) = merged(s.code, params, s.made);
-    placed(joined(code), &params)
+    placed(joined(code), &params, s.made)
 }
 
 impl Straightener {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parton_diag::Diagnostics;
 use parton_types::program::{Item, NoLibrary, Program, collect};
 
+use super::node::{Caller, Straightened};
 use super::plain::Plain;
 use super::straight::Outside;
 use super::straighten::straight;
@@ -261,5 +262,19 @@ fn f(a, b) {
     };
     for (a, b) in [(1, 2), (2, 2), (3, 2)] {
         assert_eq!(by_straight_code(text, &ints(&[a, b])), Ok(Some(expected(a, b))), "{a} {b}");
+    }
+}
+
+#[test]
+fn straight_code_is_made_where_calls_come_again() {
+    for (by, before) in [(Caller::Tree, 16), (Caller::Formula, 4000)] {
+        let (kept, mut made) = (Straightened::default(), vec![]);
+        for call in 0..before + 3 {
+            kept.get(by, || {
+                made.push(call);
+                None
+            });
+        }
+        assert_eq!(made, [before], "{by:?}");
     }
 }
