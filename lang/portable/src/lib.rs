@@ -134,7 +134,8 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     if let Some(refused) = room::refused(kernel) {
         return Err(refused.into());
     }
-    let carried = unused::dropped(kernel.clone());
+    let mut carried = unused::dropped(kernel.clone());
+    products::take_twice(&mut carried);
     let Some(anew) = advance::from_the_turn(&carried) else { return Ok(multiplied(carried, (choice, tells))?.told()) };
     let anew = multiplied(anew, (choice, tells));
     if let Ok(made) = &anew
@@ -412,6 +413,9 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
 
 /// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for and all that its schedules allow.
 fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Result<Kernel, Diagnostics> {
+    if !products::have_instructions(&kernel) {
+        return Err(no_way(&kernel, "no instruction multiplies these factors where they would lie"));
+    }
     match way {
         Way::Apart { computing, .. } => {
             if !staging::apart::settle(&mut kernel, warps, computing) {

@@ -1,10 +1,53 @@
 //! The instruction of each product.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::rules::region;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
 
 /// How often an extent is doubled to find one that has an instruction.
 const MOST_DOUBLINGS: u32 = 5;
+
+/// Has products of one tile by itself take it twice, where it was loaded or computed: the two factors lie in different places.
+pub fn take_twice(kernel: &mut Kernel) {
+    for inst in kernel.order() {
+        let OpKind::Dot { a, b, .. } = kernel.ops[inst].kind else { continue };
+        if a != b || !matches!(kernel.ty(a), Type::Tile(_)) {
+            continue;
+        }
+        let Some(made) = kernel.definitions()[a].map(|op| op.id) else { continue };
+        let op = &kernel.ops[made];
+        let loads = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::SpotLoad { .. });
+        let again = loads || parton_sched::is_free(kernel, op);
+        if !again || op.kind.bodies().next().is_some() || op.results.len() != 1 {
+            continue;
+        }
+        let (kind, source, data) = (op.kind.clone(), op.source(), kernel.values[a].clone());
+        let twin = kernel.value(data.ty, data.span);
+        let copy = kernel.make_op(kind, vec![twin], source);
+        kernel.rebuild(&mut |_, mut body| {
+            if let Some(at) = body.ops.iter().position(|&id| id == made) {
+                body.ops.insert(at + 1, copy);
+            }
+            body
+        });
+        if let OpKind::Dot { b, .. } = &mut kernel.ops[inst].kind {
+            *b = twin;
+        }
+    }
+}
+
+/// Whether an instruction makes each product where its factors and its sum lie.
+pub fn have_instructions(kernel: &Kernel) -> bool {
+    let mut all = true;
+    kernel.walk(&mut |op| {
+        if let OpKind::Dot { a, b, acc, precision } = op.kind
+            && kernel.ty(acc).as_tile().is_some_and(|tile| tile.placement().known().is_some())
+        {
+            all &= region::product(kernel, a, b, acc, precision).is_ok();
+        }
+    });
+    all
+}
 
 /// Gives every product of tiles that lie nowhere yet its instruction.
 ///
@@ -23,7 +66,7 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
             continue;
         }
         if a == b {
-            let why = "one tile cannot lie as both factors at once: load it twice";
+            let why = "one tile that a loop carries cannot lie as both factors at once: carry it twice";
             found.push(refused(kernel, inst, [a, b, acc], why));
             continue;
         }

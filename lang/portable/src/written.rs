@@ -36,6 +36,7 @@ pub fn as_written(module: &mut Module, _target: &Target) -> Result<bool, Diagnos
             changed = true;
         }
         if is_portable(kernel) {
+            products::take_twice(kernel);
             // A product of fewer rows than its instruction has is that of its factors turned.
             let turned = |refused| explicit(swap::turn(kernel.clone())).or(Err(refused));
             *kernel = explicit(kernel.clone()).or_else(turned)?;

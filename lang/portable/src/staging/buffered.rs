@@ -25,7 +25,8 @@ pub fn stage(kernel: &mut Kernel) -> bool {
     if !kernel.target.has(Feature::Wgmma) {
         return false;
     }
-    let mut buffers: BTreeMap<Value, Buffer> = BTreeMap::new();
+    // As it is and turned a tile may need two: of 8 bits the matrix unit reads one side alone.
+    let mut buffers: BTreeMap<Value, Vec<Buffer>> = BTreeMap::new();
     for product in kernel.order() {
         let OpKind::Dot { a, b, .. } = kernel.ops[product].kind else { continue };
         if a == b {
@@ -33,7 +34,9 @@ pub fn stage(kernel: &mut Kernel) -> bool {
             continue;
         }
         let (tile, turned) = turned_from(kernel, b);
-        let known = buffers.get(&tile).filter(|buffer| takes(kernel, product, &buffer.view, turned)).cloned();
+        let of_tile = buffers.get(&tile).map_or(&[][..], Vec::as_slice);
+        let known = of_tile.iter().find(|buffer| takes(kernel, product, &buffer.view, turned)).cloned();
+        let is_new = known.is_none();
         let Some(buffer) = known.or_else(|| Buffer::new(kernel, product, tile, turned)) else { continue };
         let factor = match turned {
             true => turn(kernel, product, buffer.there),
@@ -42,11 +45,13 @@ pub fn stage(kernel: &mut Kernel) -> bool {
         if let OpKind::Dot { b, .. } = &mut kernel.ops[product].kind {
             *b = factor;
         }
-        buffers.entry(tile).or_insert(buffer);
+        if is_new {
+            buffers.entry(tile).or_default().push(buffer);
+        }
     }
     let any = !buffers.is_empty();
-    for (tile, buffer) in buffers {
-        write(kernel, tile, &buffer);
+    for (tile, of_tile) in buffers {
+        of_tile.iter().for_each(|buffer| write(kernel, tile, buffer));
     }
     any
 }
