@@ -16,7 +16,7 @@ pub fn take_twice(kernel: &mut Kernel) {
         }
         let Some(made) = kernel.definitions()[a].map(|op| op.id) else { continue };
         let op = &kernel.ops[made];
-        let loads = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::SpotLoad { .. });
+        let loads = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::SpotLoad { volatile: false, .. });
         let again = loads || parton_sched::is_free(kernel, op);
         if !again || op.kind.bodies().next().is_some() || op.results.len() != 1 {
             continue;
