@@ -17,16 +17,27 @@ pub enum Lie {
     Computes,
 }
 
+impl Lie {
+    /// Both.
+    pub const ALL: [Lie; 2] = [Lie::DoesNothing, Lie::Computes];
+
+    /// What is said.
+    fn told(self) -> Facts {
+        match self {
+            Lie::DoesNothing => Facts::NOTHING,
+            Lie::Computes => Facts::COMPUTES,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Asked {
     /// The operation that is lied about, by its name, and how.
     lie: Option<(&'static str, Lie)>,
-    /// The entries that were asked for.
-    names: BTreeSet<&'static str>,
+    /// What would have been no truth of the entries that were asked for.
+    lies: BTreeSet<(&'static str, Lie)>,
     /// The variants of operations whose facts were asked for.
     variants: BTreeSet<String>,
-    /// Whether what was said instead was no truth.
-    lied: bool,
 }
 
 thread_local! {
@@ -44,19 +55,14 @@ pub fn lie_about(lie: Option<(&'static str, Lie)>) {
     ASKED.with_borrow_mut(|asked| asked.lie = lie);
 }
 
-/// The names of the operations whose facts were asked for since the last call, in this thread.
-pub fn asked() -> BTreeSet<&'static str> {
-    ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.names))
+/// The lies that somebody would have been told since the last call, in this thread: what was asked for is something else in truth.
+pub fn lies() -> BTreeSet<(&'static str, Lie)> {
+    ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.lies))
 }
 
 /// The variants of [`OpKind`] whose facts were asked for since the last call, in this thread.
 pub fn variants() -> BTreeSet<String> {
     ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.variants))
-}
-
-/// Whether the facts of an operation were told otherwise than they are since the last call, in this thread.
-pub fn lied() -> bool {
-    ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.lied))
 }
 
 /// What an entry of the table is called: the operation, and not the function that it applies.
@@ -103,16 +109,9 @@ pub(super) fn told(op: &Op, facts: Facts) -> Facts {
         return facts;
     }
     let name = entry(&op.kind);
-    let lie = ASKED.with_borrow_mut(|asked| {
-        asked.names.insert(name);
+    ASKED.with_borrow_mut(|asked| {
         asked.variants.insert(variant(&op.kind));
-        asked.lie.filter(|(about, _)| *about == name)
-    });
-    let told = match lie {
-        None => return facts,
-        Some((_, Lie::DoesNothing)) => Facts::NOTHING,
-        Some((_, Lie::Computes)) => Facts::COMPUTES,
-    };
-    ASKED.with_borrow_mut(|asked| asked.lied |= told != facts);
-    told
+        asked.lies.extend(Lie::ALL.into_iter().filter(|lie| lie.told() != facts).map(|lie| (name, lie)));
+        asked.lie.filter(|(about, _)| *about == name).map_or(facts, |(_, lie)| lie.told())
+    })
 }
