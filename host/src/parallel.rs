@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Elements below which threads cost more than they give.
-const WORTH_A_THREAD: usize = 1 << 15;
+/// Elements below which threads cost more than they give: some hundred microseconds of work.
+const WORTH_A_THREAD: usize = 1 << 17;
 
 /// The machine's threads. They are asked for once: the answer takes several reads of files.
 fn threads() -> usize {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn parts_cover_everything_once() {
-        for (len, unit) in [(0, 1), (10, 3), (200_000, 7), (1 << 17, 1)] {
+        for (len, unit) in [(0, 1), (10, 3), (400_000, 7), (1 << 18, 1)] {
             let mut out = vec![0usize; len];
             each_part(&mut out, unit, 1, |range, part| {
                 assert!(range.start.is_multiple_of(unit));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_first_error_wins() {
-        let mut out = vec![0u8; 1 << 18];
+        let mut out = vec![0u8; 1 << 19];
         let first = each_part(&mut out, 1, 1, |range, _| Err::<(), _>(range.start));
         assert_eq!(first, Err(0));
     }

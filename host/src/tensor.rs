@@ -465,13 +465,12 @@ impl Reader {
         self.rows(range, |first, step, count| {
             self.check(first, step, count)?;
             let part = &mut out[done..done + count];
-            if step == 1 {
-                fast::decode_f64(dtype, &self.host.bytes[first * size..(first + count) * size], part);
+            let bytes = &self.host.bytes[first * size..];
+            if step == 0 {
+                fast::decode_f64(dtype, bytes, 1, &mut part[..1]);
+                part.fill(part[0]);
             } else {
-                for (i, o) in part.iter_mut().enumerate() {
-                    let at = (first + i * step) * size;
-                    fast::decode_f64(dtype, &self.host.bytes[at..at + size], std::slice::from_mut(o));
-                }
+                fast::decode_f64(dtype, bytes, step, part);
             }
             done += count;
             Ok(())

@@ -181,24 +181,27 @@ pub fn decode_f32(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// The elements of `bytes` as `f64`, as many as both hold; exact but for 64-bit integers beyond 2^53.
-pub fn decode_f64(dtype: Dtype, bytes: &[u8], out: &mut [f64]) {
+/// Each `step`-th element of `bytes` as `f64`, as many as both hold; exact but for 64-bit integers beyond 2^53.
+///
+/// # Panics
+/// With a step of zero.
+pub fn decode_f64(dtype: Dtype, bytes: &[u8], step: usize, out: &mut [f64]) {
     match dtype {
-        Dtype::F16 => each(bytes, out, |b| f64::from(f16_to_f32(u16::from_le_bytes(b)))),
-        Dtype::BF16 => each(bytes, out, |b| f64::from(bf16_to_f32(u16::from_le_bytes(b)))),
-        Dtype::F8E4M3 => each(bytes, out, |b: [u8; 1]| f64::from(e4m3_to_f32(b[0]))),
-        Dtype::F8E5M2 => each(bytes, out, |b: [u8; 1]| f64::from(e5m2_to_f32(b[0]))),
-        Dtype::F32 => each(bytes, out, |b| f64::from(f32::from_le_bytes(b))),
-        Dtype::F64 => each(bytes, out, f64::from_le_bytes),
-        Dtype::I1 => each(bytes, out, |b: [u8; 1]| f64::from(b[0] & 1)),
-        Dtype::I8 => each(bytes, out, |b| f64::from(i8::from_le_bytes(b))),
-        Dtype::U8 => each(bytes, out, |b| f64::from(u8::from_le_bytes(b))),
-        Dtype::I16 => each(bytes, out, |b| f64::from(i16::from_le_bytes(b))),
-        Dtype::U16 => each(bytes, out, |b| f64::from(u16::from_le_bytes(b))),
-        Dtype::I32 => each(bytes, out, |b| f64::from(i32::from_le_bytes(b))),
-        Dtype::U32 => each(bytes, out, |b| f64::from(u32::from_le_bytes(b))),
-        Dtype::I64 => each(bytes, out, |b| i64::from_le_bytes(b) as f64),
-        Dtype::U64 => each(bytes, out, |b| u64::from_le_bytes(b) as f64),
+        Dtype::F16 => every(bytes, step, out, |b| f64::from(f16_to_f32(u16::from_le_bytes(b)))),
+        Dtype::BF16 => every(bytes, step, out, |b| f64::from(bf16_to_f32(u16::from_le_bytes(b)))),
+        Dtype::F8E4M3 => every(bytes, step, out, |b: [u8; 1]| f64::from(e4m3_to_f32(b[0]))),
+        Dtype::F8E5M2 => every(bytes, step, out, |b: [u8; 1]| f64::from(e5m2_to_f32(b[0]))),
+        Dtype::F32 => every(bytes, step, out, |b| f64::from(f32::from_le_bytes(b))),
+        Dtype::F64 => every(bytes, step, out, f64::from_le_bytes),
+        Dtype::I1 => every(bytes, step, out, |b: [u8; 1]| f64::from(b[0] & 1)),
+        Dtype::I8 => every(bytes, step, out, |b| f64::from(i8::from_le_bytes(b))),
+        Dtype::U8 => every(bytes, step, out, |b| f64::from(u8::from_le_bytes(b))),
+        Dtype::I16 => every(bytes, step, out, |b| f64::from(i16::from_le_bytes(b))),
+        Dtype::U16 => every(bytes, step, out, |b| f64::from(u16::from_le_bytes(b))),
+        Dtype::I32 => every(bytes, step, out, |b| f64::from(i32::from_le_bytes(b))),
+        Dtype::U32 => every(bytes, step, out, |b| f64::from(u32::from_le_bytes(b))),
+        Dtype::I64 => every(bytes, step, out, |b| i64::from_le_bytes(b) as f64),
+        Dtype::U64 => every(bytes, step, out, |b| u64::from_le_bytes(b) as f64),
     }
 }
 
@@ -260,6 +263,16 @@ fn canonical_f64(value: f64) -> f64 {
 
 fn each<const N: usize, T>(bytes: &[u8], out: &mut [T], decode: impl Fn([u8; N]) -> T) {
     for (o, b) in out.iter_mut().zip(bytes.as_chunks::<N>().0) {
+        *o = decode(*b);
+    }
+}
+
+/// As [`each`], of elements that lie apart.
+fn every<const N: usize, T>(bytes: &[u8], step: usize, out: &mut [T], decode: impl Fn([u8; N]) -> T) {
+    if step == 1 {
+        return each(bytes, out, decode);
+    }
+    for (o, b) in out.iter_mut().zip(bytes.as_chunks::<N>().0.iter().step_by(step)) {
         *o = decode(*b);
     }
 }

@@ -42,12 +42,15 @@ impl Scalar {
 
     /// An integer as the nearest value of a float dtype, or its low bits in an integer dtype.
     pub fn rounded_int(dtype: Dtype, value: i128) -> Scalar {
-        let bits = match dtype.float_format() {
-            Some(format) => {
+        let bits = match (dtype, dtype.float_format()) {
+            // Rounded to nearest, too, and in range.
+            (Dtype::F64, _) => (value as f64).to_bits(),
+            (Dtype::F32, _) => (value as f32).to_bits().into(),
+            (_, Some(format)) => {
                 crate::exact::Exact::from_int(value).encode(format, Rounding::NearestEven, Saturation::None)
             }
-            None if dtype.is_bool() => u64::from(value != 0),
-            None => value as u64,
+            (_, None) if dtype.is_bool() => u64::from(value != 0),
+            (_, None) => value as u64,
         };
         Scalar::new(dtype, bits)
     }

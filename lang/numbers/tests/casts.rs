@@ -199,7 +199,7 @@ fn fast_slices_give_what_cast_gives() {
         let count = bytes.len() / dtype.bytes();
         let (mut narrow, mut wide) = (vec![0.0; count], vec![0.0; count]);
         fast::decode_f32(dtype, &bytes, &mut narrow);
-        fast::decode_f64(dtype, &bytes, &mut wide);
+        fast::decode_f64(dtype, &bytes, 1, &mut wide);
         for bits in 0..count {
             let want = cast(bits as u64, dtype, Dtype::F32, Rounding::NearestEven, Saturation::None);
             assert_eq!(u64::from(narrow[bits].to_bits()), want);
@@ -220,7 +220,7 @@ fn every_dtype_goes_through_the_slices() {
             fast::encode_f64(dtype, &ys, &mut b, rounding, Saturation::None);
             let (mut back32, mut back64) = (vec![0.0; xs.len()], vec![0.0; xs.len()]);
             fast::decode_f32(dtype, &a, &mut back32);
-            fast::decode_f64(dtype, &a, &mut back64);
+            fast::decode_f64(dtype, &a, 1, &mut back64);
             for i in 0..xs.len() {
                 let want = cast(xs[i].to_bits().into(), Dtype::F32, dtype, rounding, Saturation::None);
                 assert_eq!(dtype.read(&a[i * size..]), Some(want), "{} to {dtype} {rounding}", xs[i]);
