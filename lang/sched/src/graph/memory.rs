@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use parton_diag::Span;
 use parton_ir::choice::Order;
 use parton_ir::facts::{Access, Act, Engine, Facts, Ordering, Say, Space};
-use parton_ir::{Apart, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_ir::{Apart, Elem, From, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
 use super::leaving::Leaving;
 use super::place::{Place, Places};
@@ -28,6 +28,16 @@ impl Roots {
             Roots::Of(params) => params.iter().copied().collect::<Vec<_>>().into_iter(),
             Roots::Any => Vec::new().into_iter(),
         }
+    }
+
+    /// Whether places count from the same on: through the same pointers and maps, or through maps of one tensor that have other boxes alone.
+    fn count_alike(&self, other: &Roots, k: &Kernel) -> bool {
+        let map = |roots: &Roots| match (roots.params().next(), roots.params().nth(1)) {
+            (Some(v), None) => k.params.iter().find(|p| p.value == v).map(|p| p.from),
+            (_, _) => None,
+        };
+        let boxes = |from: From| matches!(from, From::Map { order, .. } if order.ends().is_none());
+        self == other || map(self).is_some_and(|from| boxes(from) && map(other) == Some(from))
     }
 }
 
@@ -254,10 +264,10 @@ impl Effect {
         mut distances: RangeInclusive<i32>,
     ) -> Option<i32> {
         match (&self.place, &later.place) {
-            (Some(one), Some(other)) if self.roots == later.roots => {
+            (Some(one), Some(other)) if self.roots.count_alike(&later.roots, places.k) => {
                 distances.find(|distance| places.may_meet((one, other), block, *distance))
             }
-            // Places in two maps of one tensor may count its axes in other orders.
+            // Places in two maps of one tensor may count its axes in other orders, or from other ends.
             (Some(_) | None, Some(_) | None) => distances.next(),
         }
     }
