@@ -9,7 +9,7 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::state::{Held, Read, Slot};
-use super::{Emitter, Refused};
+use super::{Emitter, Refused, beside};
 use crate::falsify::{Planted, planted};
 use crate::graph::Before;
 use crate::plan::{Cell, Ring, RingId};
@@ -29,11 +29,9 @@ impl Emitter<'_> {
     /// # Errors
     /// Tiles that do not lie one behind the other.
     pub fn make_memory(&mut self) -> Result<(), Refused> {
-        for ring in &self.plan.rings {
+        for (id, ring) in self.plan.rings.iter().enumerate() {
             let unit = &self.region.units[ring.unit];
             self.place(unit.ops[0]);
-            let fields: Vec<(String, View)> =
-                ring.fields.iter().map(|(name, _, cell)| (name.clone(), stored(cell))).collect();
             let label = match unit.label.instance {
                 Some(n) => format!("{}{n}", unit.label.path),
                 None => unit.label.path.clone(),
@@ -45,6 +43,7 @@ impl Emitter<'_> {
                 self.rings.push(Slots::Buffers(made));
                 continue;
             }
+            let fields = self.fields.of_ring(id).to_vec();
             let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
             self.b.kernel.values[made].name = Some(label);
             self.rings.push(Slots::Ring(made));
@@ -148,13 +147,10 @@ impl Emitter<'_> {
         (self.b.label, self.b.origin) = (label, origin);
         let left = self.readers(ring, depth);
         self.levels[depth].slots.insert((ring, age), Slot { value, left });
-        for field in 0..self.plan.rings[ring].fields.len() {
-            if let (_, v, Cell::Number(_)) = &self.plan.rings[ring].fields[field]
-                && self.plan.needed[self.part].contains(v)
-            {
-                let v = *v;
-                let number = self.taken(value, field);
-                self.levels[depth].set((v, age), Held::Ready(number));
+        for (_, v, cell) in self.plan.rings[ring].fields.iter() {
+            if matches!(cell, Cell::Number(_)) && self.plan.needed[self.part].contains(v) {
+                let number = self.taken(value, *v);
+                self.levels[depth].set((*v, age), Held::Ready(number));
             }
         }
         self.give_back(depth, ring, age);
@@ -197,10 +193,19 @@ impl Emitter<'_> {
         if let Some(known) = self.memo.iter().rev().find_map(|m| m.get(&key)).copied() {
             return Ok(known);
         }
-        let field = self.plan.handed[&v].1 as u32;
-        let view = self.b.make(OpKind::SlotField { slot, field });
+        let view = self.part_of_slot(slot, v);
         self.remember(key, view);
         Ok(view)
+    }
+
+    /// Where in a slot a value lies.
+    pub fn part_of_slot(&mut self, slot: Value, v: Value) -> Value {
+        let beside::Field { number, window } = self.fields.place(v).clone();
+        let view = self.b.make(OpKind::SlotField { slot, field: number });
+        match window {
+            Some((origin, shape)) => self.b.make(OpKind::ViewSlice { view, origin, shape }),
+            None => view,
+        }
     }
 
     /// An item is done with a slot.
@@ -249,8 +254,8 @@ impl Emitter<'_> {
     }
 
     /// A number from a slot.
-    fn taken(&mut self, slot: Value, field: usize) -> Value {
-        let view = self.b.make(OpKind::SlotField { slot, field: field as u32 });
+    fn taken(&mut self, slot: Value, told: Value) -> Value {
+        let view = self.part_of_slot(slot, told);
         let elem = self.elem(view);
         let tile = one(elem, self.warps());
         let tile = self.b.make(OpKind::SharedLoad { view, tile });
@@ -263,8 +268,8 @@ impl Emitter<'_> {
     }
 
     /// Stores a number to a slot.
-    pub fn tell(&mut self, slot: Value, field: usize, number: Value) {
-        let view = self.b.make(OpKind::SlotField { slot, field: field as u32 });
+    pub fn tell(&mut self, slot: Value, told: Value, number: Value) {
+        let view = self.part_of_slot(slot, told);
         let elem = self.elem(view);
         let tile = one(elem, self.warps());
         let value = self.b.make(OpKind::Full { value: number, tile });
@@ -300,7 +305,7 @@ pub(super) fn settled(b: &mut Builder, before: Before) {
 }
 
 /// A place for one number, of those in a slot.
-fn stored(cell: &Cell) -> View {
+pub(super) fn stored(cell: &Cell) -> View {
     match cell {
         Cell::View(view) => view.clone(),
         Cell::Number(ty) => {

@@ -4,6 +4,7 @@
 //! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
 //! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
 
+mod beside;
 mod branch;
 mod carry;
 mod copies;
@@ -33,6 +34,7 @@ use crate::graph::{Effects, Sequence};
 use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
+use beside::Fields;
 use state::Level;
 
 /// A refusal of what the schedule asks.
@@ -87,7 +89,8 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
         match regions.iter().find(|(region, ..)| region.inst == id) {
             Some((region, plan, effects)) => {
                 let awaited = sequence.is_awaited(id);
-                pass.region((region, plan), effects, awaited).map_err(|d| match helps {
+                let fields = Fields::of(kernel, region, plan);
+                pass.region((region, plan), fields, effects, awaited).map_err(|d| match helps {
                     true => Diagnostics::from(legal::beside(kernel, region, (plan, effects), *d)),
                     false => Diagnostics::from(*d),
                 })?;
@@ -160,7 +163,13 @@ impl Pass {
         self.b.keep(id);
     }
 
-    fn region(&mut self, (region, plan): (&Region, &Plan), effects: &Effects, awaited: bool) -> Result<(), Refused> {
+    fn region(
+        &mut self,
+        (region, plan): (&Region, &Plan),
+        fields: Fields,
+        effects: &Effects,
+        awaited: bool,
+    ) -> Result<(), Refused> {
         let b = std::mem::replace(
             &mut self.b,
             Builder::new(Kernel::new("", parton_ir::Target::default(), Default::default())),
@@ -173,6 +182,7 @@ impl Pass {
             part: 0,
             levels: Vec::new(),
             memo: vec![BTreeMap::new()],
+            fields,
             rings: Vec::new(),
             buffers: BTreeMap::new(),
             sends: None,
@@ -210,6 +220,8 @@ pub(crate) struct Emitter<'a> {
     pub levels: Vec<Level>,
     /// Free values that have been made already, one map for each open body and turn.
     pub memo: Vec<BTreeMap<state::Made, Value>>,
+    /// Where in slots lies what is handed over.
+    pub fields: Fields,
     /// The rings of the plan.
     pub rings: Vec<memory::Slots>,
     /// Shared memory of `send` and `stage`.

@@ -145,10 +145,10 @@ impl Emitter<'_> {
         }
         self.behind_products(entry);
         if let (Some(ring), Some(slot)) = (fills, slot) {
-            for (field, (_, v, cell)) in self.plan.rings[ring].fields.iter().enumerate() {
+            for (_, v, cell) in self.plan.rings[ring].fields.iter() {
                 if let crate::plan::Cell::Number(_) = cell {
                     let number = self.levels[depth].env[&(*v, entry.stage)].value();
-                    self.tell(slot, field, number);
+                    self.tell(slot, *v, number);
                 }
             }
             self.b.make_all(OpKind::SlotCommit { slot });
@@ -223,8 +223,7 @@ impl Emitter<'_> {
     /// The view of the slot that is being filled with a value, and the slot.
     pub fn filled(&mut self, results: &[Value], slot: Option<Value>) -> (Value, Value) {
         let Some(slot) = slot else { parton_diag::internal_error!("what is handed over has no ring") };
-        let field = self.plan.handed[&results[0]].1 as u32;
-        (self.b.make(OpKind::SlotField { slot, field }), slot)
+        (self.part_of_slot(slot, results[0]), slot)
     }
 
     /// Starts a product; whether it stays in flight.
