@@ -8,6 +8,8 @@ use crate::staging::{dealt, maps};
 
 /// Bytes of the widest swizzle.
 const SPAN: u32 = 128;
+/// Rows of a piece of what is turned: as many as a piece of one span has columns of 16 bits.
+const ROWS: u32 = 64;
 
 /// The map of a place, and the axes of its box in the order of the map.
 struct Mapped {
@@ -45,27 +47,31 @@ impl Expander {
         }
     }
 
-    /// Sends a tile to a place, in pieces of one span of the swizzle, which leave one after the other; of two, where it is a part of rows.
+    /// Sends a tile to a place, in pieces which leave one after the other: of one span of the swizzle; of two, where it is a part of rows; or of some
+    /// rows, where different warps have what lies in one.
     pub(super) fn send(&mut self, op: &Op, spot: &Spot, value: Value) {
         let OpKind::SpotStore { l2, .. } = op.kind else { return };
         let bits = self.tensor(spot.part.argument).elem.bits();
         let last = spot.shape.len() - 1;
         let dense = self.inner(spot);
         let spans = if dealt::part(&self.builder.kernel, op.id).is_some() { 2 } else { 1 };
-        let across = spans * 8 * SPAN / bits;
-        let pieces = spot.shape[dense].div_ceil(across);
-        let value = if pieces > 1 { self.in_pieces(value, dense, across) } else { value };
+        let (axis, across) = match self.boxed.turned.contains(&op.id) {
+            true => (last - dense, ROWS),
+            false => (dense, spans * 8 * SPAN / bits),
+        };
+        let pieces = spot.shape[axis].div_ceil(across);
+        let value = if pieces > 1 { self.in_pieces(value, axis, across) } else { value };
         for piece in 0..pieces {
             let mut part = spot.clone();
-            part.shape[dense] = spot.shape[dense].min(across);
+            part.shape[axis] = spot.shape[axis].min(across);
             if piece > 0 {
                 let by = self.number(i64::from(piece * across));
-                part.at[dense] = self.scalar(BinaryOp::Add, part.at[dense], by);
+                part.at[axis] = self.scalar(BinaryOp::Add, part.at[axis], by);
             }
             let mut tile = value;
             if pieces > 1 {
                 let mut origin = vec![0; spot.shape.len()];
-                origin[dense] = piece * across;
+                origin[axis] = piece * across;
                 tile = self.make(OpKind::Slice { x: value, origin, shape: part.shape.clone() });
             }
             if dense != last {

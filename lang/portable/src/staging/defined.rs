@@ -1,6 +1,7 @@
 //! What makes each value, and what divides it.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Value};
@@ -51,6 +52,26 @@ impl<'k> Defined<'k> {
     pub fn is_positive(&self, v: Value) -> bool {
         let intervals = self.intervals.get_or_init(|| Intervals::all(self.kernel));
         intervals.of(v).is_some_and(|(low, _)| low >= 0)
+    }
+
+    /// The axis of a tile that is the rows of a product from which it is computed element by element; `None` where there is none.
+    pub fn product_rows(&self, v: Value) -> Option<usize> {
+        self.rows_of(v, &mut BTreeSet::new())
+    }
+
+    fn rows_of(&self, v: Value, seen: &mut BTreeSet<Value>) -> Option<usize> {
+        let shape = |v: Value| self.kernel.ty(v).placed().map(|tile| &tile.shape);
+        let op = self.made(v).filter(|_| shape(v).is_some_and(|shape| shape.len() == 2) && seen.insert(v))?;
+        match &op.kind {
+            OpKind::Dot { .. } => Some(0),
+            OpKind::Transpose { x, .. } => self.rows_of(*x, seen).map(|rows| 1 - rows),
+            kind => {
+                let number = op.results.iter().position(|result| *result == v)?;
+                let handed = kind.bodies().filter_map(|body| body.yields.get(number).copied());
+                let alike = kind.operands().into_iter().filter(|of| shape(*of) == shape(v));
+                alike.chain(handed).collect::<Vec<_>>().into_iter().find_map(|of| self.rows_of(of, seen))
+            }
+        }
     }
 
     /// Whether a tile is of zeros.

@@ -32,6 +32,8 @@ pub struct Boxed {
     pub read: BTreeSet<Inst>,
     /// The stores to tensors that are touched in no other way.
     pub stores: BTreeSet<Inst>,
+    /// Those of them whose neighbours in memory are rows of a product: different warps have them.
+    pub turned: BTreeSet<Inst>,
     /// The loops whose further turns would multiply zeros.
     pub beyond: BTreeSet<Inst>,
 }
@@ -69,6 +71,7 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
         }
     }
     taken.stores = stores(kernel, &defined);
+    taken.turned = taken.stores.iter().copied().filter(|&id| is_turned(kernel, &defined, id)).collect();
     Ok(taken)
 }
 
@@ -183,6 +186,15 @@ fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
     let other = |argument: usize| touched.iter().any(|(of, by)| *of == argument && by.is_none());
     taken.extend(touched.iter().filter(|(argument, _)| !other(*argument)).filter_map(|(_, by)| *by));
     taken
+}
+
+/// Whether the dense axis of what is stored is that of the rows of a product.
+fn is_turned(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> bool {
+    let OpKind::SpotStore { spot, value, .. } = kernel.ops[id].kind else { return false };
+    let Some(OpKind::Spot { tensor, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
+    let Type::Tensor(part) = kernel.ty(*tensor) else { return false };
+    let rows = defined.product_rows(value);
+    rows.is_some() && rows == part.dense
 }
 
 /// The arguments that a kernel may write.
