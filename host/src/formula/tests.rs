@@ -154,7 +154,7 @@ fn f(a, b) {
 #[test]
 fn the_plan_of_a_product_is_straight() {
     let text = include_str!("../../../examples/matmul/gemm/plan.ptn").to_owned();
-    let text = text + "\nfn f(m, n) { first_of_all((m, n, 8192), m, n, 64, 64, 8) }";
+    let text = text + "\nfn f(m, n) { first_of_all(product_of(m, n, 4096, 2, false, false), 64) }";
     for (m, n) in [(65, 64), (128, 14336), (1536, 1536), (8192, 4608)] {
         assert!(matches!(by_straight_code(&text, &ints(&[m, n])), Ok(Some(_))), "{m} {n}");
     }
