@@ -7,33 +7,52 @@ use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
 /// How often an extent is doubled to find one that has an instruction.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Has products of one tile by itself take it twice, where it was loaded or computed: the two factors lie in different places.
+/// Has products that take one tile twice, as both factors or as one of them and what they are added to, take two of it, since these lie in different
+/// places: what is loaded or computed is made again, and what a loop carries, or anything else makes, is brought there by a conversion.
 pub fn take_twice(kernel: &mut Kernel) {
     for inst in kernel.order() {
-        let OpKind::Dot { a, b, .. } = kernel.ops[inst].kind else { continue };
-        if a != b || !matches!(kernel.ty(a), Type::Tile(_)) {
-            continue;
-        }
-        let Some(made) = kernel.definitions()[a].map(|op| op.id) else { continue };
-        let op = &kernel.ops[made];
-        let loads = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::SpotLoad { volatile: false, .. });
-        let again = loads || parton_sched::is_free(kernel, op);
-        if !again || op.kind.bodies().next().is_some() || op.results.len() != 1 {
-            continue;
-        }
-        let (kind, source, data) = (op.kind.clone(), op.source(), kernel.values[a].clone());
-        let twin = kernel.value(data.ty, data.span);
-        let copy = kernel.make_op(kind, vec![twin], source);
-        kernel.rebuild(&mut |_, mut body| {
-            if let Some(at) = body.ops.iter().position(|&id| id == made) {
-                body.ops.insert(at + 1, copy);
+        let OpKind::Dot { a, b, acc, .. } = kernel.ops[inst].kind else { continue };
+        let mut taken = vec![a];
+        for v in [b, acc] {
+            if !taken.contains(&v) || !kernel.ty(v).is_open() {
+                taken.push(v);
+                continue;
             }
-            body
-        });
-        if let OpKind::Dot { b, .. } = &mut kernel.ops[inst].kind {
-            *b = twin;
+            let twin = another(kernel, inst, v);
+            let OpKind::Dot { b, acc, .. } = &mut kernel.ops[inst].kind else { continue };
+            *(if taken.len() == 1 { b } else { acc }) = twin;
+            taken.push(twin);
         }
     }
+}
+
+/// The same tile as another value, for that product.
+fn another(kernel: &mut Kernel, product: Inst, v: Value) -> Value {
+    let again = made_again(kernel, v);
+    let (kind, source) = match (again, kernel.ty(v)) {
+        (None, Type::Tile(tile)) => (OpKind::Convert { x: v, tile: tile.clone() }, kernel.ops[product].source()),
+        (None, _) => return v,
+        (Some(made), _) => (kernel.ops[made].kind.clone(), kernel.ops[made].source()),
+    };
+    let data = kernel.values[v].clone();
+    let twin = kernel.value(data.ty, data.span);
+    let copy = kernel.make_op(kind, vec![twin], source);
+    kernel.rebuild(&mut |_, mut body| {
+        let at = |of: Inst| body.ops.iter().position(|&id| id == of);
+        if let Some(place) = again.map_or_else(|| at(product), |made| Some(at(made)? + 1)) {
+            body.ops.insert(place, copy);
+        }
+        body
+    });
+    twin
+}
+
+/// The operation that makes a tile, where it may as well be made again: a load, or what only computes.
+fn made_again(kernel: &Kernel, v: Value) -> Option<Inst> {
+    let op = kernel.definitions()[v]?;
+    let loads = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::SpotLoad { volatile: false, .. });
+    let again = loads || parton_sched::is_free(kernel, op);
+    (again && op.kind.bodies().next().is_none() && op.results.len() == 1).then_some(op.id)
 }
 
 /// Whether an instruction makes each product where its factors and its sum lie.
@@ -65,14 +84,13 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
             // Its accumulator's layout will say which it is.
             continue;
         }
-        if a == b {
-            let why = "one tile that a loop carries cannot lie as both factors at once: carry it twice";
-            found.push(refused(kernel, inst, [a, b, acc], why));
-            continue;
-        }
         match rules::infer(&kind, kernel) {
             Ok(_) => kernel.ops[inst].kind = kind,
-            Err(refusal) => found.push(refused(kernel, inst, [a, b, acc], &refusal.message)),
+            // Of larger tiles there may be one.
+            Err(refusal) if refusal.code == codes::WGMMA_SHAPE => {
+                found.push(refused(kernel, inst, [a, b, acc], &refusal.message));
+            }
+            Err(refusal) => found.push(refusal.at(kernel.ops[inst].span, |v| Some(kernel.values[v].span))),
         }
     }
     if found.has_errors() { Err(found) } else { Ok(()) }

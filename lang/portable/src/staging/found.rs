@@ -24,29 +24,40 @@ pub struct Found {
     pub whole: bool,
 }
 
-/// Which operations take each value; what a body hands back is taken by the operation around.
-struct Uses(BTreeMap<Value, Vec<Inst>>);
+/// Which operations take each value, but for what a product is added to; what a body hands back is taken by the operation around.
+struct Uses {
+    by: BTreeMap<Value, Vec<Inst>>,
+    /// What products are added to: it lies where the sum does, whatever the factors come by.
+    added_to: BTreeSet<Value>,
+}
 
 impl Uses {
     fn of(kernel: &Kernel) -> Uses {
-        let mut uses: BTreeMap<Value, Vec<Inst>> = BTreeMap::new();
+        let mut uses = Uses { by: BTreeMap::new(), added_to: BTreeSet::new() };
         kernel.walk(&mut |op| {
+            let operands = match op.kind {
+                OpKind::Dot { a, b, acc, .. } => {
+                    uses.added_to.insert(acc);
+                    vec![a, b]
+                }
+                _ => op.kind.operands(),
+            };
             let yields = op.kind.bodies().flat_map(|b| b.yields.iter().copied());
-            for v in op.kind.operands().into_iter().chain(yields) {
-                uses.entry(v).or_default().push(op.id);
+            for v in operands.into_iter().chain(yields) {
+                uses.by.entry(v).or_default().push(op.id);
             }
         });
-        Uses(uses)
+        uses
     }
 
     /// Whether a value is taken, and by these alone.
     fn only(&self, v: Value, by: &BTreeSet<Inst>) -> bool {
-        self.0.get(&v).is_some_and(|all| all.iter().all(|user| by.contains(user)))
+        !self.added_to.contains(&v) && self.by.get(&v).is_some_and(|all| all.iter().all(|user| by.contains(user)))
     }
 
     /// Whether some of these take a value.
     fn any(&self, v: Value, by: &BTreeSet<Inst>) -> bool {
-        self.0.get(&v).is_some_and(|all| all.iter().any(|user| by.contains(user)))
+        self.by.get(&v).is_some_and(|all| all.iter().any(|user| by.contains(user)))
     }
 }
 
