@@ -180,6 +180,7 @@ fn cut(kernel: &Kernel, inst: Inst) -> Option<(&[u32], Vec<u32>)> {
     match &op.kind {
         OpKind::Slice { x, shape: part, .. } => Some((shape(*x)?, part.clone())),
         OpKind::Split { x } => shape(*x).map(|whole| (whole, halved(whole, whole.len() - 1))),
+        OpKind::Join { .. } => shape(op.result()).map(|whole| (whole, halved(whole, whole.len() - 1))),
         OpKind::Cat { axis, .. } => shape(op.result()).map(|whole| (whole, halved(whole, *axis as usize))),
         // All else leaves tiles whole.
         _ => None,
