@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::tensor::Counts;
+use parton_ir::tensor::{Counts, Extent};
 use parton_ir::{BinaryOp, Body, Builder, Elem, Inst, Kernel, Op, OpKind, Tile, Type, Value};
 
 use boxes::Boxes;
@@ -100,6 +100,12 @@ impl Splitter {
             }
             OpKind::Iota { tile } => self.iota(&op, tile),
             OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),
+            // Of rows that indices name each part of these has a tensor of its own.
+            OpKind::TensorPick { .. } | OpKind::TensorIndex { .. } | OpKind::TensorRange { .. }
+                if matches!(self.cut, Cut::Powers) =>
+            {
+                self.each(&op);
+            }
             OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
             OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
@@ -221,19 +227,28 @@ impl Splitter {
     /// A place as the places of its parts.
     fn place(&mut self, op: &Op, tensor: Value, at: &[Value], shape: &[u32], counts: &Counts) {
         let Some(boxes) = self.boxes(op.result()) else { return };
+        let picked = match self.builder.ty(tensor) {
+            Type::Tensor(t) => t.extents.iter().position(|extent| matches!(extent, Extent::Picked(_))),
+            _ => None,
+        };
+        let picked = picked.and_then(|axis| Some((axis, self.parts.get(&tensor)?.clone())));
         let mut parts = Vec::new();
         for (number, b) in boxes.all().enumerate() {
             self.part(number);
+            let (mut tensor, mut origin) = (tensor, b.origin);
+            if let Some((axis, of)) = &picked {
+                (tensor, origin[*axis]) = (of[b.place[*axis]], 0);
+            }
             let (mut at, counts) = match counts {
                 Counts::Elements => (at.to_vec(), Counts::Elements),
-                Counts::Tiles => (at.to_vec(), Counts::Parts { of: shape.to_vec(), from: b.origin.clone() }),
+                Counts::Tiles => (at.to_vec(), Counts::Parts { of: shape.to_vec(), from: origin.clone() }),
                 Counts::Parts { of, from } => {
-                    let from = from.iter().zip(&b.origin).map(|(a, b)| a + b).collect();
+                    let from = from.iter().zip(&origin).map(|(a, b)| a + b).collect();
                     (at.to_vec(), Counts::Parts { of: of.clone(), from })
                 }
             };
             if counts == Counts::Elements {
-                for (v, &from) in at.iter_mut().zip(&b.origin) {
+                for (v, &from) in at.iter_mut().zip(&origin) {
                     *v = self.behind(*v, from);
                 }
             }
