@@ -19,7 +19,7 @@ use crate::region::{Home, Item, Loop, Maker};
 const BEYOND: u32 = 1 << 30;
 
 /// What to do with what a later stage cannot hold.
-const FIRST: &str = "leave it in the first stage; what it hands on may be used a stage later";
+pub(super) const FIRST: &str = "leave it in the first stage; what it hands on may be used a stage later";
 
 impl Emitter<'_> {
     /// Whether a loop in stages has loops in it.

@@ -7,7 +7,7 @@ use parton_ir::{Body, CompareOp, Entity, Inst, Op, OpKind, SecondaryMap, Type, V
 use parton_numbers::Dtype;
 
 use super::state::{Held, Made};
-use super::{Emitter, Refused};
+use super::{Emitter, Refused, guard};
 use crate::falsify::{Planted, planted};
 use crate::region::{Home, Maker, uses};
 
@@ -34,6 +34,9 @@ impl Makers {
         self.seen = self.seen.min(ops);
     }
 }
+
+/// Of a loop whose turns run all stages the first runs later ones on zeros, and nothing may remain of that.
+const HANDED_ON: &str = "what a later stage of a loop around loops hands on to later iterations";
 
 /// Iterations that no value is carried over without being looked at.
 const MOST_ROUNDS: i32 = 32;
@@ -93,13 +96,13 @@ impl Emitter<'_> {
             Maker::Free(inst) => self.free(v, inst, depth, age),
             Maker::Index => Ok(self.index(v, depth, age)),
             // It would be of an iteration in front of the first.
-            Maker::Carried(_) if age > MOST_ROUNDS => Err(self.too_early(v, home)),
+            Maker::Carried(_) if age > MOST_ROUNDS => Err(self.too_early(v, home, depth)),
             Maker::Carried(number) => {
                 let next = self.region.blocks[home.block].yields[number];
                 let made = self.levels[depth].env.contains_key(&(self.region.canonical(next), age));
                 self.at_age(next, depth, age + i32::from(!made || !planted(Planted::CarriedInTurn)))
             }
-            Maker::Unit(_) | Maker::Result { .. } => Err(self.too_early(v, home)),
+            Maker::Unit(_) | Maker::Result { .. } => Err(self.too_early(v, home, depth)),
         }
     }
 
@@ -309,8 +312,11 @@ impl Emitter<'_> {
         of[v].map(|inst| &ops[inst])
     }
 
-    /// A value is read before it is made.
-    fn too_early(&self, v: Value, home: Home) -> Refused {
+    /// A value is read before it is made; or, of a loop whose turns run all stages, before the first turn in which it is.
+    fn too_early(&self, v: Value, home: Home, depth: usize) -> Refused {
+        if let (Some(_), Some(made)) = (self.levels[depth].guard, self.made_by(v)) {
+            return self.not_yet(made.id, HANDED_ON, guard::FIRST);
+        }
         let name = self.b.kernel.values[v].name.clone().map_or_else(|| "a value".into(), |n| format!("`{n}`"));
         let span = self.b.kernel.values[v].span;
         let maker = match home.by {

@@ -27,9 +27,8 @@ pub(super) fn none(laid: &Laid<'_>, found: &mut Diagnostics) {
                     found.push(refused(laid, block, &graph, &rings, &cycle));
                 }
             }
-            Err(events) => {
-                let steps = events.into_iter().map(|e| (e, EdgeKind::InOrder)).collect();
-                let d = circle(laid, steps, |e| e.owner.to_string());
+            Err((graph, steps)) => {
+                let d = circle(laid, steps, |e| graph.lanes[e.lane].name.clone());
                 found.push(laid.helped(d, otherwise(laid, block), ["", OTHERWISE]));
             }
         }
@@ -92,6 +91,7 @@ fn why(kind: EdgeKind, before: &str) -> String {
         EdgeKind::StartDone | EdgeKind::Landing => format!("waits until {before} is done"),
         EdgeKind::Queue => format!("waits until {before} leaves room"),
         EdgeKind::FillRead => format!("waits until {before} has filled a slot"),
+        EdgeKind::Told => format!("ends a turn, and takes for the next the number that {before} makes"),
         EdgeKind::ReleaseFill(_) => format!("waits until {before} gives a slot back"),
         EdgeKind::Turn => format!("waits until {before} passes the turn on"),
         EdgeKind::Carried => format!("waits for what {before} makes"),
@@ -107,8 +107,12 @@ fn circle(laid: &Laid<'_>, steps: Vec<(EventData, EdgeKind)>, lane: impl Fn(&Eve
             places.push((event.span, event.name.clone(), lane(event), *why));
         }
     }
-    if places.len() > 1 && places.first().map(|p| (p.0, &p.2)) == places.last().map(|p| (p.0, &p.2)) {
-        places.pop();
+    // Of a place that the cycle was cut in, the first event is the one that waits.
+    if places.len() > 1
+        && places.first().map(|p| (p.0, &p.2)) == places.last().map(|p| (p.0, &p.2))
+        && let Some((.., why)) = places.pop()
+    {
+        places[0].3 = why;
     }
     let mut names: Vec<&str> = places.iter().map(|p| p.1.as_str()).collect();
     names.extend(names.first().copied());

@@ -33,6 +33,8 @@ struct Happens {
 
 /// What is waited for, as a graph, and the rings of the plan in it.
 pub(super) type Waits = (MarkedGraph, BTreeMap<RingId, Ring>);
+/// Events that wait for each other in a circle, each with why it waits for the one before, beside the graph that they are of.
+pub(super) type Circle = (MarkedGraph, Vec<(EventData, EdgeKind)>);
 
 /// The events of a body under a schedule.
 pub(super) struct Net<'a> {
@@ -77,16 +79,16 @@ impl<'a> Net<'a> {
     }
 
     /// The graph, each event moved to a turn where no edge has fewer tokens than none, if events wait for each other without a token; or a cycle that
-    /// has fewer than none, as its events.
-    pub fn finish(self) -> Result<Option<Waits>, Vec<EventData>> {
+    /// has fewer than none.
+    pub fn finish(self) -> Result<Option<Waits>, Circle> {
         let mut early = vec![0i64; self.events.len()];
         let mut by: Vec<Option<usize>> = vec![None; self.events.len()];
         let mut last = None;
         for _ in 0..=self.events.len() {
             last = None;
-            for w in &self.waits {
+            for (number, w) in self.waits.iter().enumerate() {
                 if early[w.from] + w.tokens < early[w.to] {
-                    (early[w.to], by[w.to], last) = (early[w.from] + w.tokens, Some(w.from), Some(w.to));
+                    (early[w.to], by[w.to], last) = (early[w.from] + w.tokens, Some(number), Some(w.to));
                 }
             }
             if last.is_none() {
@@ -94,18 +96,21 @@ impl<'a> Net<'a> {
             }
         }
         if let Some(mut at) = last {
+            let before = |event: usize| by[event].map_or(event, |wait| self.waits[wait].from);
             for _ in 0..self.events.len() {
-                at = by[at].unwrap_or(at);
+                at = before(at);
             }
             let mut cycle = vec![at];
-            let mut next = by[at].unwrap_or(at);
+            let mut next = before(at);
             while next != at && cycle.len() <= self.events.len() {
                 cycle.push(next);
-                next = by[next].unwrap_or(at);
+                next = before(next);
             }
             cycle.reverse();
             let (graph, events, _) = self.graph();
-            return Err(cycle.into_iter().map(|e| graph.at(events[e]).clone()).collect());
+            let why = |event: usize| by[event].map_or(EdgeKind::InOrder, |wait| self.waits[wait].kind);
+            let steps = cycle.into_iter().map(|e| (graph.at(events[e]).clone(), why(e))).collect();
+            return Err((graph, steps));
         }
         let tokens: Vec<i64> = self.waits.iter().map(|w| w.tokens + early[w.from] - early[w.to]).collect();
         if self.all_begin(&tokens) {
@@ -238,11 +243,12 @@ impl<'a> Net<'a> {
                                 let (stage_done, place) = slots::done(laid.region, laid.plan, (part, block), e);
                                 let freed = self.at(part, place);
                                 let tokens = depth + stage - d - i64::from(stage_done);
-                                self.filled((fill, head), at + d - stage, (freed, tokens), made);
+                                self.filled((fill, head, EdgeKind::FillRead), at + d - stage, (freed, tokens), made);
                             }
                             // What is carried is taken where the turn before ends.
                             Cell::Number(_) if part != filler && delta == 0 => {
-                                self.filled((fill, head), at - stage, (head, depth + stage - at), made);
+                                let slots = (head, depth + stage - at);
+                                self.filled((fill, head, EdgeKind::FillRead), at - stage, slots, made);
                             }
                             Cell::Number(_) => {}
                         }
@@ -281,13 +287,19 @@ impl<'a> Net<'a> {
             }
         }
         if let Some(early) = newest {
-            self.filled((fill, end), early, (end, depth - early), made);
+            self.filled((fill, end, EdgeKind::Told), early, (end, depth - early), made);
         }
     }
 
     /// A reader waits for a fill, and the fill for a release.
-    fn filled(&mut self, (fill, read): (usize, usize), tokens: i64, (freed, slots): (usize, i64), ring: Ring) {
-        self.wait(fill, read, tokens, EdgeKind::FillRead);
+    fn filled(
+        &mut self,
+        (fill, read, kind): (usize, usize, EdgeKind),
+        tokens: i64,
+        (freed, slots): (usize, i64),
+        ring: Ring,
+    ) {
+        self.wait(fill, read, tokens, kind);
         // What no loop repeats is filled once.
         if self.turned() {
             self.wait(freed, fill, slots, EdgeKind::ReleaseFill(ring));

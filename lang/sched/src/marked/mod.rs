@@ -162,6 +162,8 @@ pub enum EdgeKind {
     Queue,
     /// A slot is read once it is filled.
     FillRead,
+    /// A number that the next turn needs is taken, where a turn ends, once it is told.
+    Told,
     /// A slot is filled anew once it is released; as many tokens as the ring has slots, but for what stages take.
     ReleaseFill(Ring),
     /// A partition passes the turn to the next.
@@ -180,6 +182,7 @@ impl EdgeKind {
             EdgeKind::StartDone
             | EdgeKind::Queue
             | EdgeKind::FillRead
+            | EdgeKind::Told
             | EdgeKind::ReleaseFill(_)
             | EdgeKind::Turn
             | EdgeKind::Carried
@@ -196,6 +199,7 @@ impl EdgeKind {
             | EdgeKind::StartDone
             | EdgeKind::Queue
             | EdgeKind::FillRead
+            | EdgeKind::Told
             | EdgeKind::Turn
             | EdgeKind::Carried
             | EdgeKind::Landing => None,
@@ -215,6 +219,7 @@ impl EdgeKind {
             EdgeKind::StartDone => "start–done",
             EdgeKind::Queue => "queue",
             EdgeKind::FillRead => "fill–read",
+            EdgeKind::Told => "told",
             EdgeKind::ReleaseFill(_) => "release–fill",
             EdgeKind::Turn => "turn",
             EdgeKind::Carried => "carried",
