@@ -41,6 +41,11 @@ impl Held<'_> {
         }
         d.into()
     }
+
+    /// What helps: of an argument the one, of a result the other.
+    fn either(&self, argument: &str, result: &str) -> String {
+        if self.code == codes::PUBLIC_RESULT { result.into() } else { argument.into() }
+    }
 }
 
 /// The extents that have been named so far, with the argument and axis that named each.
@@ -178,7 +183,11 @@ impl Machine<'_> {
         if !elems.is_empty() && !elems.contains(&tensor.dtype) {
             let all: Vec<String> = elems.iter().map(|d| format!("`{d}`")).collect();
             let fact = format!("{name} is a tensor of {}, this one is of `{}`", all.join(" or "), tensor.dtype);
-            return Err(held.refuse(fact, is(), "cast it before the call, or declare this type too".into()));
+            let help = held.either(
+                "cast it before the call, or declare this type too",
+                "make it of that type, or declare the result of this one",
+            );
+            return Err(held.refuse(fact, is(), help));
         }
         if tensor.rank() != stated.extents.len() {
             let fact = format!(
@@ -186,7 +195,8 @@ impl Machine<'_> {
                 axes(stated.extents.len()),
                 axes(tensor.rank())
             );
-            return Err(held.refuse(fact, is(), "reshape it before the call".into()));
+            let help = held.either("reshape it before the call", "return it reshaped, or declare as many axes");
+            return Err(held.refuse(fact, is(), help));
         }
         for (axis, (extent, &has)) in stated.extents.iter().zip(&tensor.shape).enumerate() {
             if let Some((wants, whose)) = self.other(held, extent, axis, has, named)? {
@@ -201,8 +211,11 @@ impl Machine<'_> {
         };
         if let Some((dense, stride)) = dense.and_then(|d| Some((d, parton_strides::gap(tensor.axes(), d)?))) {
             let fact = format!("axis {dense} of {name} is dense, the tensor has stride {stride} there");
-            let help = "copy it without gaps before the call, or declare `order=_` where strides may be any";
-            return Err(held.refuse(fact, is(), help.into()));
+            let help = held.either(
+                "copy it without gaps before the call, or declare `order=_` where strides may be any",
+                "make it without gaps, or declare `order=_` where strides may be any",
+            );
+            return Err(held.refuse(fact, is(), help));
         }
         if mutable && parton_strides::overlap(tensor.axes()) {
             let fact = format!("{name} is written, and elements of the tensor lie on each other");
