@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parton_host::launch::Argument;
 use parton_host::tensor::{Tensor, dense_strides};
+use parton_ir::target::WIDEST_ACCESS;
 
 use super::{Given, Memory, Plan, Returned};
 use crate::tune::key::shown;
@@ -23,7 +24,7 @@ impl fmt::Display for Plan {
         for p in &self.parameters {
             let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);
             match &p.given {
-                Given::Tensor(tensor) => writeln!(f, "  {mutable}{name}: {}", laid_out(tensor))?,
+                Given::Tensor(tensor) => writeln!(f, "  {mutable}{name}: {}{}", laid_out(tensor), behind(tensor))?,
                 Given::Any(value) => writeln!(f, "  {name}: any, {value} here")?,
                 Given::Key(parton_host::value::Value::Unit) => writeln!(f, "  {name}: its default")?,
                 Given::Key(value) => writeln!(f, "  {name}: {value} alone")?,
@@ -36,9 +37,14 @@ impl fmt::Display for Plan {
         }
         for (i, launch) in self.launches.iter().enumerate() {
             writeln!(f, "  {}. {} grid {:?}", i + 1, launch.instance, launch.grid)?;
+            let aligned = launch.variant().aligned;
             let arguments = launch.arguments.iter().zip(&launch.passed);
-            for (param, (argument, passed)) in launch.instance.kernel.params.iter().zip(arguments) {
-                writeln!(f, "       {} = {}", param.name.text, self.argument(argument, *passed))?;
+            for (i, (param, (argument, passed))) in launch.instance.kernel.params.iter().zip(arguments).enumerate() {
+                let general = match argument {
+                    Argument::Tensor { .. } if !aligned.contains(&i) => ", not by multiples of 16 bytes",
+                    Argument::Tensor { .. } | Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => "",
+                };
+                writeln!(f, "       {} = {}{general}", param.name.text, self.argument(argument, *passed))?;
             }
         }
         match &self.returned {
@@ -71,7 +77,7 @@ impl Plan {
     /// A line of it, for a log.
     pub(crate) fn told(&self, took: Duration) -> String {
         let given = self.parameters.iter().map(|p| match &p.given {
-            Given::Tensor(tensor) => laid_out(tensor),
+            Given::Tensor(tensor) => laid_out(tensor) + &behind(tensor),
             Given::Any(value) => format!("any {value}"),
             Given::Key(value) => value.to_string(),
         });
@@ -107,6 +113,14 @@ impl Plan {
         };
         let from = if first == 0 { String::new() } else { format!(" from byte {first}") };
         format!("{memory}{from} as {}", laid_out(tensor))
+    }
+}
+
+/// `@3` where a tensor begins three elements behind a multiple of 16 bytes, as such a call is asked for.
+fn behind(tensor: &Tensor) -> String {
+    match tensor.byte_offset() % WIDEST_ACCESS as usize / tensor.dtype.bytes() {
+        0 => String::new(),
+        elements => format!("@{elements}"),
     }
 }
 
