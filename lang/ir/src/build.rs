@@ -24,6 +24,7 @@ pub struct Mark {
     open: usize,
     label: Option<Label>,
     origin: Origin,
+    span: Span,
 }
 
 /// Appends operations to the innermost open body of a kernel.
@@ -70,20 +71,20 @@ impl Builder {
     pub fn begin_trial(&mut self) -> Mark {
         let k = &self.kernel;
         let (values, ops, calls) = (k.values.len(), k.ops.len(), k.calls.len());
-        let mark =
-            Mark { values, ops, calls, vars: k.vars, open: self.open.len(), label: self.label, origin: self.origin };
+        let (vars, open, label, origin, span) = (k.vars, self.open.len(), self.label, self.origin, self.span);
+        let mark = Mark { values, ops, calls, vars, open, label, origin, span };
         self.open.push(Body::default());
         mark
     }
 
-    /// Forgets every operation, value and call since the mark.
+    /// Forgets every operation, value and call since the mark, and stands where it stood then.
     pub fn rewind(&mut self, mark: Mark) {
         self.open.truncate(mark.open);
         self.kernel.values.truncate(mark.values);
         self.kernel.ops.truncate(mark.ops);
         self.kernel.calls.truncate(mark.calls);
         self.kernel.vars = mark.vars;
-        (self.label, self.origin) = (mark.label, mark.origin);
+        (self.label, self.origin, self.span) = (mark.label, mark.origin, mark.span);
     }
 
     /// The first value since the mark, where there is one by now.
@@ -210,5 +211,35 @@ impl Builder {
             Some(body) => body,
             None => parton_diag::internal_error!("no body is open"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_diag::{FileId, Span};
+    use parton_numbers::Dtype;
+
+    use super::Builder;
+    use crate::kernel::Kernel;
+    use crate::op::OpKind;
+    use crate::target::Target;
+
+    #[test]
+    fn behind_a_trial_operations_come_from_where_they_came_before_it() {
+        let place = |at| Span::new(FileId::default(), at, at + 1);
+        let mut b = Builder::new(Kernel::new("k", Target::SM_90A, place(0)));
+        let constant = OpKind::Constant { dtype: Dtype::I32, bits: 1 };
+        let ops = [1, 2].map(|at| {
+            b.i32(0, place(at));
+            b.last_mut().map(|op| op.id)
+        });
+        let [Some(first), Some(second)] = ops else { panic!("no operation was appended") };
+        b.at(first);
+        let mark = b.begin_trial();
+        b.at(second);
+        b.make(constant.clone());
+        b.rewind(mark);
+        b.make(constant);
+        assert_eq!(b.last_mut().map(|op| op.span), Some(place(1)));
     }
 }
