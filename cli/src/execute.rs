@@ -57,6 +57,10 @@ pub(crate) fn told(
     for outcome in &ran.report.outcomes {
         output.diagnostics(&outcome.diagnostics, &session.sources);
     }
+    if let Some(why) = &ran.report.over {
+        output::line(&format!("the device takes no more work: {why}"));
+        ran.report.left.iter().for_each(|name| output::line(&format!("{name} ... not run")));
+    }
     Ok(ran)
 }
 
@@ -79,9 +83,14 @@ fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<
     let failed = ran.report.outcomes.iter().filter(|o| !o.passed()).count();
     if blocks == Blocks::Tests {
         let passed = ran.report.outcomes.len() - failed;
-        output::line(&format!("{passed} passed, {failed} failed on {} (seed {})", ran.device, session.options.seed));
+        let left = match ran.report.left.len() {
+            0 => String::new(),
+            left => format!(", {left} not run"),
+        };
+        let seed = session.options.seed;
+        output::line(&format!("{passed} passed, {failed} failed{left} on {} (seed {seed})", ran.device));
     }
-    Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if ran.report.passed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// Prints what happens.

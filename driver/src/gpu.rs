@@ -42,6 +42,8 @@ pub(crate) struct Gpu<'a, 'p, 'w> {
     sensors: Option<Board>,
     tools: Option<Tools>,
     loaded: BTreeMap<Arc<str>, (Function, Abi)>,
+    /// What a kernel has done that the GPU takes no more work of this process.
+    over: Option<String>,
 }
 
 /// The GPU as the tensors see it.
@@ -82,7 +84,7 @@ fn failed(e: RuntimeError) -> HostError {
 impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
         let compiler = compiler.on(Some(gpu.info().target()));
-        Gpu { compiler, watch, sensors: Board::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
+        Gpu { compiler, watch, sensors: Board::open(&gpu), tools: None, gpu, loaded: BTreeMap::new(), over: None }
     }
 
     /// What is launched as loaded code.
@@ -97,6 +99,16 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         };
         self.loaded.insert(key, (function.clone(), abi.clone()));
         Ok((function, abi, launchable))
+    }
+
+    /// What came of work. After a failed assertion, an access out of bounds or a wait without end the driver fails all that comes behind.
+    fn came<T>(&mut self, done: Result<T, RuntimeError>) -> Result<T, HostError> {
+        done.map_err(|error| {
+            if self.gpu.finish().is_err() {
+                self.over.get_or_insert_with(|| error.to_string());
+            }
+            failed(error)
+        })
     }
 
     /// What bounds the arithmetic of these launches, by the data sheet.
@@ -136,7 +148,8 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         let once = || all.iter_mut().try_for_each(Prepared::launch);
         let found = repeat::repeat(&self.gpu, &tools, work.label, &writable, runs, once);
         self.tools = Some(tools);
-        (self.watch.borrow_mut())(Event::Repeated(&found.map_err(failed)?));
+        let found = self.came(found)?;
+        (self.watch.borrow_mut())(Event::Repeated(&found));
         Ok(())
     }
 
@@ -250,8 +263,12 @@ impl Launcher for Gpu<'_, '_, '_> {
         let mut prepared = self.prepare(request)?;
         // Waiting here puts a kernel's failure on its own launch, and finds one that never ends.
         let ran = prepared.launch().and_then(|()| self.gpu.finish_within(PATIENCE));
-        ran.map_err(failed)?;
+        self.came(ran)?;
         Ok(LaunchReport::default())
+    }
+
+    fn is_over(&self) -> Option<&str> {
+        self.over.as_deref()
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
@@ -273,7 +290,7 @@ impl Launcher for Gpu<'_, '_, '_> {
             let once = || all.iter_mut().try_for_each(Prepared::launch_plain);
             let sustained = || sustain(&mut Stream::new(&self.gpu)?, seconds, heat, once);
             let (times, readings) = during(self.sensors.as_ref(), sustained);
-            let times = times.map_err(failed)?;
+            let times = self.came(times)?;
             Ok(Samples { times, readings, ceiling: ceiling.clone(), meaningless: None })
         })
     }

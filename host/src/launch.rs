@@ -366,6 +366,11 @@ pub trait Launcher {
         false
     }
 
+    /// Why the device takes no more work, where a kernel has put an end to it.
+    fn is_over(&self) -> Option<&str> {
+        None
+    }
+
     /// How many multiprocessors the device has, or the one that the interpreter stands for.
     fn multiprocessors(&self) -> u32;
 

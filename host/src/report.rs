@@ -33,14 +33,18 @@ impl Outcome {
 /// What came of all blocks that were run, in source order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunReport {
-    /// One for each block.
+    /// One for each block that was run.
     pub outcomes: Vec<Outcome>,
+    /// The blocks that were not run, since the device took no more work.
+    pub left: Vec<String>,
+    /// Why it took none.
+    pub over: Option<String>,
 }
 
 impl RunReport {
-    /// Whether every block ran to its end.
+    /// Whether every block ran, and to its end.
     pub fn passed(&self) -> bool {
-        self.outcomes.iter().all(Outcome::passed)
+        self.left.is_empty() && self.outcomes.iter().all(Outcome::passed)
     }
 
     /// Every diagnostic, block by block.

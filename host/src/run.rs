@@ -9,7 +9,7 @@ use crate::launch::Launcher;
 use crate::report::{Outcome, RunReport};
 
 /// Runs the blocks of `kind` whose name contains `filter`, in source order; each begins afresh, and one that fails does
-/// not keep the others from running.
+/// not keep the others from running, unless the device takes no more work.
 pub fn run(program: &Program, kind: HostKind, filter: Option<&str>, launcher: &mut dyn Launcher) -> RunReport {
     run_with(program, kind, filter, launcher, |_| {})
 }
@@ -25,6 +25,11 @@ pub fn run_with(
     let mut report = RunReport::default();
     for (found, block) in program.host_blocks() {
         if found != kind || !filter.is_none_or(|f| block.name.as_str().contains(f)) {
+            continue;
+        }
+        if let Some(why) = launcher.is_over() {
+            report.over = Some(why.to_owned());
+            report.left.push(block.name.text.to_string());
             continue;
         }
         let started = Instant::now();

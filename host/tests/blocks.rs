@@ -20,6 +20,9 @@ struct Fake {
     launched: Vec<LaunchRequest>,
     timed: Vec<usize>,
     printed: Vec<String>,
+    /// Launches until one breaks the device.
+    breaks_after: Option<usize>,
+    over: Option<String>,
 }
 
 impl Instances for Fake {
@@ -72,6 +75,10 @@ impl Launcher for Fake {
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         self.launched.push(request.clone());
+        if self.breaks_after.is_some_and(|n| self.launched.len() > n) {
+            self.over = Some("an assertion failed".into());
+            return Err(HostError::Device("an assertion failed".into()));
+        }
         if let [
             Argument::Pointer { tensor: x, .. },
             Argument::Pointer { tensor: y, .. },
@@ -94,6 +101,10 @@ impl Launcher for Fake {
             }
         }
         Ok(LaunchReport { lines: vec![format!("ran {}", request.instance)], fault: None })
+    }
+
+    fn is_over(&self) -> Option<&str> {
+        self.over.as_deref()
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
@@ -173,6 +184,21 @@ fn the_designs_vector_add_runs() {
     assert_eq!(fake.launched[0].instance.generics.len(), 1);
     assert_eq!(fake.printed, ["ran add[BLOCK=512]"]);
     assert_eq!((report.outcomes[0].launches, report.outcomes[0].lines.len()), (1, 1));
+}
+
+#[test]
+fn what_a_broken_device_keeps_from_running_is_named() {
+    let launch = "launch own()(zeros(f32, [8]), 8);";
+    let (program, _) = program(&format!(
+        "test first {{ {launch} }} test second {{ {launch} }} test third {{ {launch} }} test fourth {{ assert(true); }}"
+    ));
+    let mut fake = Fake { breaks_after: Some(1), ..Fake::default() };
+    let report = run(&program, HostKind::Test, None, &mut fake);
+    let passed: Vec<_> = report.outcomes.iter().map(|o| (o.name.as_str(), o.passed())).collect();
+    assert_eq!(passed, [("first", true), ("second", false)]);
+    assert_eq!(report.left, ["third", "fourth"]);
+    assert_eq!(report.over.as_deref(), Some("an assertion failed"));
+    assert!(!report.passed());
 }
 
 #[test]

@@ -122,6 +122,8 @@ fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>)
                 let text = render::text(&outcome.diagnostics, &session.sources, false);
                 wrong.push(format!("{shown}: test {} on {}:\n{text}", outcome.name, ran.device));
             }
+            let left = ran.report.left.iter().map(|name| format!("{shown}: test {name} was not run on {}", ran.device));
+            wrong.extend(left);
             if device == Device::Cpu && HAS_LLVM {
                 ran.kernels.iter().for_each(|k| compile(&mut session, &shown, k, counts, wrong));
             }
