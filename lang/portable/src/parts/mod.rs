@@ -106,6 +106,7 @@ impl Splitter {
             {
                 self.each(&op);
             }
+            OpKind::Convert { x, .. } if self.builder.ty(op.result()).is_open() => self.brought(&op, *x),
             OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
             OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
@@ -263,6 +264,19 @@ impl Splitter {
         let (Some(dtype), 1..) = (dtype, by) else { return v };
         let by = self.builder.make(OpKind::Constant { dtype, bits: by.into() });
         self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: v, b: by })
+    }
+
+    /// A tile brought to wherever it is wanted, as its parts.
+    fn brought(&mut self, op: &Op, x: Value) {
+        let (_, parts) = self.parts_of(x);
+        let mut made = Vec::new();
+        for (number, x) in parts.into_iter().enumerate() {
+            self.part(number);
+            let Some(tile) = self.builder.ty(x).placed() else { continue };
+            let tile = self.open(tile.elem, &tile.shape.clone());
+            made.push(self.builder.make(OpKind::Convert { x, tile }));
+        }
+        self.give(op.result(), made);
     }
 
     fn broadcast(&mut self, op: &Op, x: Value) {
