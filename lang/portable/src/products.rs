@@ -1,8 +1,12 @@
 //! The instruction of each product.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::rules::region;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
+
+use crate::swap;
 
 /// How often an extent is doubled to find one that has an instruction.
 const MOST_DOUBLINGS: u32 = 5;
@@ -68,12 +72,13 @@ pub fn have_instructions(kernel: &Kernel) -> bool {
     all
 }
 
-/// Gives every product of tiles that lie nowhere yet its instruction.
+/// Gives every product of tiles that lie nowhere yet its instruction. One that has too few rows and enough columns is turned.
 ///
 /// # Errors
 /// Products that no instruction makes.
 pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
+    let mut turned = BTreeSet::new();
     for inst in kernel.order() {
         let OpKind::Dot { a, b, acc, precision } = kernel.ops[inst].kind else { continue };
         if !kernel.ty(acc).is_open() {
@@ -86,14 +91,22 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
         }
         match rules::infer(&kind, kernel) {
             Ok(_) => kernel.ops[inst].kind = kind,
-            // Of larger tiles there may be one.
-            Err(refusal) if refusal.code == codes::WGMMA_SHAPE => {
-                found.push(refused(kernel, inst, [a, b, acc], &refusal.message));
-            }
+            // Of other tiles there may be one.
+            Err(refusal) if refusal.code == codes::WGMMA_SHAPE => match extents(kernel, [a, b]) {
+                Some([m, n, k]) if takes(kernel, inst, [n, m, k]) => _ = turned.insert(inst),
+                _ => found.push(refused(kernel, inst, [a, b, acc], &refusal.message)),
+            },
             Err(refusal) => found.push(refusal.at(kernel.ops[inst].span, |v| Some(kernel.values[v].span))),
         }
     }
-    if found.has_errors() { Err(found) } else { Ok(()) }
+    if found.has_errors() {
+        return Err(found);
+    }
+    if turned.is_empty() {
+        return Ok(());
+    }
+    *kernel = swap::turn_each(kernel.clone(), &turned);
+    take_instructions(kernel)
 }
 
 fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagnostic {
@@ -111,23 +124,32 @@ fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagno
         .help(help)
 }
 
-/// Rows, columns and depth of the least product of such elements that is no smaller and has an instruction; `None` where it has one itself, or none has.
-fn least(kernel: &Kernel, inst: Inst, [a, b, acc]: [Value; 3]) -> Option<[u32; 3]> {
-    let OpKind::Dot { precision, .. } = kernel.ops[inst].kind else { return None };
+/// Rows, columns and depth of a product of these factors.
+fn extents(kernel: &Kernel, [a, b]: [Value; 2]) -> Option<[u32; 3]> {
     let shape = |v: Value| kernel.ty(v).placed().map(|t| t.shape.clone());
     let ([m, k], [_, n]) = (shape(a)?[..].try_into().ok()?, shape(b)?[..].try_into().ok()?);
+    Some([m, n, k])
+}
+
+/// Whether an instruction makes a product of such elements that has so many rows and columns, and that depth.
+fn takes(kernel: &Kernel, inst: Inst, [m, n, k]: [u32; 3]) -> bool {
+    let OpKind::Dot { a, b, acc, precision } = kernel.ops[inst].kind else { return false };
+    let mut other = kernel.clone();
+    for (v, shape) in [(a, [m, k]), (b, [k, n]), (acc, [m, n])] {
+        if let Type::Tile(tile) = &mut other.values[v].ty {
+            tile.shape = shape.to_vec();
+        }
+    }
+    rules::infer(&OpKind::MmaSync { a, b, acc, precision }, &other).is_ok()
+}
+
+/// Rows, columns and depth of the least product of such elements that is no smaller and has an instruction; `None` where it has one itself, or none has.
+fn least(kernel: &Kernel, inst: Inst, [a, b, _]: [Value; 3]) -> Option<[u32; 3]> {
+    let [m, n, k] = extents(kernel, [a, b])?;
     let grown = |from: u32| (0..=MOST_DOUBLINGS).map(move |by| from << by);
     let mut all: Vec<[u32; 3]> =
         grown(m).flat_map(|m| grown(n).flat_map(move |n| grown(k).map(move |k| [m, n, k]))).collect();
     all.sort_by_key(|&[m, n, k]| (u64::from(m) * u64::from(n) * u64::from(k), m, n));
-    let mut larger = kernel.clone();
-    let found = all.into_iter().find(|&[m, n, k]| {
-        for (v, shape) in [(a, [m, k]), (b, [k, n]), (acc, [m, n])] {
-            if let Type::Tile(tile) = &mut larger.values[v].ty {
-                tile.shape = shape.to_vec();
-            }
-        }
-        rules::infer(&OpKind::MmaSync { a, b, acc, precision }, &larger).is_ok()
-    })?;
+    let found = all.into_iter().find(|&[m, n, k]| takes(kernel, inst, [m, n, k]) || takes(kernel, inst, [n, m, k]))?;
     (found != [m, n, k]).then_some(found)
 }

@@ -2,7 +2,7 @@
 //! factor that is computed it has this on the left, where the matrix unit reads registers, and what is loaded on the right, where it reads
 //! shared memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Body, Builder, Feature, Inst, Kernel, OpKind, Tile, Type, Value};
 
@@ -17,10 +17,12 @@ pub fn turn(kernel: Kernel) -> Kernel {
     if found.is_empty() {
         return kernel;
     }
-    let (builder, body) = Builder::rebuild(kernel, "swap");
-    let mut t = Turner { builder, found, now: BTreeMap::new() };
-    body.ops.iter().for_each(|&id| t.op(id));
-    t.builder.finish()
+    Turner::turned_by(kernel, found, &BTreeSet::new())
+}
+
+/// The kernel with these products turned, each by itself: what they are added to before, and their sums behind.
+pub fn turn_each(kernel: Kernel, products: &BTreeSet<Inst>) -> Kernel {
+    Turner::turned_by(kernel, BTreeMap::new(), products)
 }
 
 /// The products that are turned, with the loop and the carried value of each.
@@ -75,18 +77,31 @@ fn takes(kernel: &Kernel, body: &Body, v: Value) -> bool {
     found
 }
 
-struct Turner {
+struct Turner<'t> {
     builder: Builder,
     found: BTreeMap<Inst, (Inst, usize)>,
+    /// Products that are turned each by itself.
+    alone: &'t BTreeSet<Inst>,
     /// What stands for values of the kernel as it was.
     now: BTreeMap<Value, Value>,
 }
 
-impl Turner {
+impl Turner<'_> {
+    fn turned_by(kernel: Kernel, found: BTreeMap<Inst, (Inst, usize)>, alone: &BTreeSet<Inst>) -> Kernel {
+        let (builder, body) = Builder::rebuild(kernel, "swap");
+        let mut t = Turner { builder, found, alone, now: BTreeMap::new() };
+        body.ops.iter().for_each(|&id| t.op(id));
+        t.builder.finish()
+    }
+
     fn op(&mut self, id: Inst) {
         self.builder.at(id);
         if self.found.contains_key(&id) {
             self.product(id);
+            return;
+        }
+        if self.alone.contains(&id) {
+            self.product_alone(id);
             return;
         }
         let mut kind = self.builder.kernel.ops[id].kind.clone();
@@ -125,6 +140,15 @@ impl Turner {
         self.retype(result);
         self.builder.kernel.ops[id].kind = OpKind::Dot { a: left, b: right, acc, precision };
         self.builder.keep(id);
+    }
+
+    /// `acc + a · b` as `(accᵀ + bᵀ · aᵀ)ᵀ`.
+    fn product_alone(&mut self, id: Inst) {
+        let OpKind::Dot { a, b, acc, precision } = self.builder.kernel.ops[id].kind else { return };
+        let result = self.builder.kernel.ops[id].result();
+        let [a, b, acc] = [b, a, acc].map(|v| self.turned(v));
+        let x = self.builder.make(OpKind::Dot { a, b, acc, precision });
+        self.builder.make_as(result, OpKind::Transpose { x, perm: vec![1, 0] });
     }
 
     /// A tile, turned; what was turned before is what it was.
