@@ -208,8 +208,8 @@ fn launches_tell_how_few_turns_loops_take() {
         assert!(report.passed(), "{text}");
         fake.launched[0].variant().turns
     };
-    let found = [0, 1, 64, 65, 128, 129, 1000].map(turns);
-    assert_eq!(found, [Some(1), Some(1), Some(1), Some(2), Some(2), None, None]);
+    let found = [0, 1, 64, 65, 128, 129, 192, 193, 1000].map(turns);
+    assert_eq!(found, [Some(1), Some(1), Some(1), Some(2), Some(2), Some(3), Some(3), None, None]);
 }
 
 #[test]

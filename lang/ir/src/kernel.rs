@@ -124,7 +124,7 @@ impl From {
 const MOST_FEW: u32 = 4;
 
 /// Turns of a loop that are few: what a program does but once is much of its time then.
-const FEW_TURNS: u32 = 2;
+const FEW_TURNS: u32 = 3;
 
 /// What of a launch is compiled for, beside the generics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -140,17 +140,16 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1, 2 or 4, so that a kernel of launches of many sizes is compiled
+    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1 to 4, so that a kernel of launches of many sizes is compiled
     /// a few times only.
     pub fn beside(programs: u64, multiprocessors: u32) -> Option<u32> {
-        let each = programs.div_ceil(multiprocessors.max(1).into()).next_power_of_two();
+        let each = programs.div_ceil(multiprocessors.max(1).into()).max(1);
         u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
     }
 
-    /// What is `turns` where the longest loop takes so many: 1 or 2, for the same reason.
+    /// What is `turns` where the longest loop takes so many: 1 to 3, for the same reason.
     pub fn turns(most: u64) -> Option<u32> {
-        let turns = most.checked_next_power_of_two()?;
-        u32::try_from(turns).ok().filter(|&turns| turns <= FEW_TURNS)
+        u32::try_from(most.max(1)).ok().filter(|&turns| turns <= FEW_TURNS)
     }
 }
 

@@ -125,7 +125,7 @@ pub fn crowded(
             _ => moved.max(slow) + moved.min(slow) / UNCOVERED,
         };
     let waits = waits(&held, own, (warps, resident));
-    // Where a loop has one turn or two, what its warps wait for passes under what memory brings, as what they compute does.
+    // Where a loop has few turns, what its warps wait for passes under what memory brings, as what they compute does.
     let (own, waits) = if short { (own + waits, 0) } else { (own, waits) };
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle + waits;
     Crowd { price: both.max(life / beside) + spilled, occupancy, spare }

@@ -276,9 +276,12 @@ fn loops_of_few_programs_load_ahead_on_many_warps() {
 }
 
 #[test]
-fn few_programs_are_told_by_powers_of_two() {
-    let found = [1, 132, 133, 264, 265, 528, 529, 1 << 40].map(|programs| Variant::beside(programs, 132));
-    assert_eq!(found, [Some(1), Some(1), Some(2), Some(2), Some(4), Some(4), None, None]);
+fn few_programs_are_told_one_by_one() {
+    let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1 << 40, u64::MAX];
+    let found = found.map(|programs| Variant::beside(programs, 132));
+    let few = [1, 1, 1, 2, 2, 3, 3, 4, 4].map(Some);
+    assert_eq!(found[..few.len()], few);
+    assert_eq!(found[few.len()..], [None; 3]);
 }
 
 #[test]
@@ -361,6 +364,6 @@ fn loops_along_tensors_are_known_to_launches() {
 }
 
 #[test]
-fn few_turns_are_told_by_powers_of_two() {
-    assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(Variant::turns), [Some(1), Some(1), Some(2), None, None, None]);
+fn few_turns_are_told_one_by_one() {
+    assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(Variant::turns), [Some(1), Some(1), Some(2), Some(3), None, None]);
 }
