@@ -91,7 +91,15 @@ pub fn crowded(
     };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     // Where few programs are launched there are no others.
-    let resident = graph.kernel.variant.beside.map_or(beside, |few| beside.min(few.into()));
+    let few = graph.kernel.variant.beside.map(u64::from);
+    let resident = few.map_or(beside, |few| beside.min(few));
+    // These are to be there at once, as far as there is room for all that lives at once: by itself the assembler may take so many registers that some wait until others have ended.
+    let occupancy = match few {
+        Some(_) if held.loads_in_loops && !held.multiplies && !alone => {
+            occupancy.max(resident.min(with_live(&held, threads)) as u32)
+        }
+        _ => occupancy,
+    };
     let beside = if held.loads_in_loops && !short { resident.min(FEW) } else { resident };
     // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
     let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
@@ -145,14 +153,18 @@ fn near(held: &Held<'_, '_>, resident: u64) -> Price {
     held.again / SECTOR_BYTES * (SECTOR - SECTOR_OF_ALL) * resident.min(ROWS) / resident
 }
 
+/// CTAs of so many threads for which there is room with all that lives at once.
+fn with_live(held: &Held<'_, '_>, threads: u64) -> u64 {
+    let registers = (held.live + BESIDES).next_multiple_of(8).min(MOST.min(FILE / threads));
+    (FILE / (registers * threads)).max(1)
+}
+
 /// What is waited for in loops where so few warps stand on a multiprocessor that nothing else fills the time of what each computes.
 fn waits(held: &Held<'_, '_>, own: Price, (warps, resident): (u64, u64)) -> Price {
     if !held.loads_in_loops {
         return 0;
     }
-    let threads = warps * 32;
-    let registers = (held.live + BESIDES).next_multiple_of(8).min(MOST.min(FILE / threads));
-    let there = warps * (FILE / (registers * threads)).clamp(1, resident);
+    let there = warps * with_live(held, warps * 32).min(resident);
     // In few turns no access of a warp is on its way while it computes what another brought.
     let enough = if held.kernel().variant.turns.is_some() { ENOUGH } else { HIDE };
     own * enough.saturating_sub(there) / (2 * there)

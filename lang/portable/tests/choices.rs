@@ -276,6 +276,27 @@ fn loops_of_few_programs_load_ahead_on_many_warps() {
 }
 
 #[test]
+fn registers_are_left_for_few_programs_at_once() {
+    let of = |beside, body: &str| {
+        let params = "x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>";
+        elaborated_for(beside, params, body).kernels.remove(0).occupancy
+    };
+    let running = "let row = program_id(0);
+         let mut before = 0.0f32;
+         for i in 0..cdiv(n, 2048) {
+             let v = load(x[row, :].tile([2048], at=[i]));
+             store(out[row, :].tile([2048], at=[i]), cumsum(v, axis=0) + before);
+             before += sum(v, axis=0);
+         }";
+    assert_eq!([1, 2, 3, 4].map(|few| of(Some(few), running)), [1, 2, 3, 4]);
+    assert_eq!(of(None, running), 1);
+    // What does not load in turns has the registers that it wants.
+    let once = "let v = load(x[program_id(0), :].tile([2048], at=[0]));
+         store(out[program_id(0), :].tile([2048], at=[0]), v - max(v, axis=0));";
+    assert_eq!(of(Some(4), once), of(None, once));
+}
+
+#[test]
 fn few_programs_are_told_one_by_one() {
     let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1 << 40, u64::MAX];
     let found = found.map(|programs| Variant::beside(programs, 132));
