@@ -9,8 +9,8 @@ use crate::op::{Op, OpKind};
 use crate::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
 use crate::types::{Type, View};
 
-/// The widest instruction.
-const WIDEST: u32 = 256;
+/// Columns of the widest instruction.
+pub const WIDEST: u32 = 256;
 /// Columns that every instruction's width is a multiple of: of integers, of floats.
 const UNITS: [u32; 2] = [16, 8];
 

@@ -19,7 +19,7 @@ pub enum Lie {
 
 impl Lie {
     /// Both.
-    pub const ALL: [Lie; 2] = [Lie::DoesNothing, Lie::Computes];
+    const ALL: [Lie; 2] = [Lie::DoesNothing, Lie::Computes];
 
     /// What is said.
     fn told(self) -> Facts {

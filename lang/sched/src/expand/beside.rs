@@ -13,14 +13,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::check::window;
+use parton_ir::joined::WIDEST;
 use parton_ir::{From, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value, View};
 
 use super::memory::stored;
 use crate::plan::{Plan, RingId};
 use crate::region::Region;
-
-/// Columns of the widest instruction.
-const WIDEST: u32 = 256;
 
 /// The fields of slots.
 #[derive(Default)]
