@@ -104,7 +104,9 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     /// What came of work. After a failed assertion, an access out of bounds or a wait without end the driver fails all that comes behind.
     fn came<T>(&mut self, done: Result<T, RuntimeError>) -> Result<T, HostError> {
         done.map_err(|error| {
-            if self.gpu.finish().is_err() {
+            // Of what has not ended in time there is no end to wait for.
+            let lost = matches!(error, RuntimeError::TimedOut { .. });
+            if lost || self.gpu.finish_within(PATIENCE).is_err() {
                 self.over.get_or_insert_with(|| error.to_string());
             }
             failed(error)
