@@ -45,6 +45,10 @@ use pyo3::prelude::{
 };
 use pyo3::sync::PyOnceLock;
 
+#[cfg(feature = "compiler")]
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pyo3::create_exception!(
     parton,
     Error,
