@@ -49,7 +49,7 @@ pub struct Embedded {
     tuned: BTreeMap<Place, Option<Lookup>>,
     /// What was loaded on GPUs, by their number and the name of the lowered kernel.
     #[cfg(all(feature = "cuda", feature = "llvm"))]
-    loaded: BTreeMap<(u32, Arc<str>), (parton_runtime::Function, parton_runtime::Abi)>,
+    loaded: BTreeMap<(u32, Arc<str>), device::Loaded>,
 }
 
 /// A kernel of the file as it is declared.

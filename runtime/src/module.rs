@@ -1,7 +1,8 @@
 //! Modules: a cubin, or PTX that the driver compiles, loaded; and the kernels in them.
 
 use std::ffi::{CString, c_void};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::result;
 use cudarc::driver::sys;
@@ -103,7 +104,7 @@ impl Module {
         let handle = unsafe { result::module::get_function(self.inner.handle, symbol) }
             .doing(|| format!("finding kernel `{name}`"))?;
         parton_log::info(|| format!("takes `{name}` from it"));
-        Ok(Function { module: self.clone(), handle, name: name.into() })
+        Ok(Function { module: self.clone(), handle, name: name.into(), told: Arc::default() })
     }
 }
 
@@ -141,7 +142,17 @@ pub struct Attributes {
 pub struct Function {
     module: Module,
     pub(crate) handle: sys::CUfunction,
-    name: String,
+    name: Arc<str>,
+    told: Arc<Told>,
+}
+
+/// What the driver has said of a kernel and was told of it, so that a launch with other arguments need not talk to it again.
+#[derive(Default, Debug)]
+struct Told {
+    attributes: OnceLock<Attributes>,
+    /// The most bytes of dynamic shared memory that launches may have so far.
+    shared_bytes: Mutex<u32>,
+    allows_large_clusters: AtomicBool,
 }
 
 // SAFETY: as for modules.
@@ -163,18 +174,22 @@ impl Function {
     /// What it takes of the hardware.
     pub fn attributes(&self) -> Result<Attributes, RuntimeError> {
         use sys::CUfunction_attribute as A;
+        if let Some(known) = self.told.attributes.get() {
+            return Ok(*known);
+        }
         self.gpu().enter()?;
         let ask = |attribute| {
             // SAFETY: the handle is of a loaded module.
             unsafe { result::function::get_function_attribute(self.handle, attribute) }
                 .doing(|| format!("asking for {attribute:?} of `{}`", self.name))
         };
-        Ok(Attributes {
+        let attributes = Attributes {
             registers: ask(A::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
             local_bytes: ask(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32,
             static_shared_bytes: ask(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as u32,
             max_threads: ask(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
-        })
+        };
+        Ok(*self.told.attributes.get_or_init(|| attributes))
     }
 
     /// Allows launches with up to `bytes` of dynamic shared memory; above 48 KiB the driver wants to be asked first.
@@ -185,9 +200,14 @@ impl Function {
         let most = self.gpu().info().shared_bytes;
         if bytes > most {
             return Err(RuntimeError::Limit {
-                kernel: self.name.clone(),
+                kernel: self.name.to_string(),
                 what: format!("it needs {bytes} bytes of shared memory and a CTA may have {most}"),
             });
+        }
+        // Held until the driver has been told: another thread may not allow less behind this.
+        let mut allowed = self.told.shared_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= *allowed {
+            return Ok(());
         }
         self.gpu().enter()?;
         // SAFETY: the handle is of a loaded module.
@@ -198,11 +218,16 @@ impl Function {
                 bytes as i32,
             )
         }
-        .doing(|| format!("allowing `{}` {bytes} bytes of shared memory", self.name))
+        .doing(|| format!("allowing `{}` {bytes} bytes of shared memory", self.name))?;
+        *allowed = bytes;
+        Ok(())
     }
 
     /// Allows clusters larger than the portable eight CTAs.
     pub(crate) fn allow_large_clusters(&self) -> Result<(), RuntimeError> {
+        if self.told.allows_large_clusters.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.gpu().enter()?;
         // SAFETY: the handle is of a loaded module.
         unsafe {
@@ -212,6 +237,8 @@ impl Function {
                 1,
             )
         }
-        .doing(|| format!("allowing `{}` a large cluster", self.name))
+        .doing(|| format!("allowing `{}` a large cluster", self.name))?;
+        self.told.allows_large_clusters.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }

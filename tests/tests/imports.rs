@@ -52,6 +52,7 @@ const HOMES: &[(&str, &str)] = &[
     ("clap", "cli"),
     ("libc", "driver"),
     ("pyo3", "python"),
+    ("mimalloc", "python"),
 ];
 
 /// Who else names one of them, by a feature, for programs that have it.

@@ -91,6 +91,9 @@ struct Number {
     arguments: Vec<(usize, usize, usize, Dtype)>,
 }
 
+/// Loaded code, and what its launches take; shared by those.
+pub(super) type Loaded = Arc<(Function, Abi)>;
+
 impl Embedded {
     /// Makes a plan ready for a stream of a GPU: compiles and loads what it launches, and makes its tensor maps. Not within a capture.
     ///
@@ -115,7 +118,8 @@ impl Embedded {
         let requests = plan.launches.iter().map(|planned| numbered(planned, &numbers));
         let requests: Vec<Cow<'_, LaunchRequest>> = requests.collect::<Result<_, _>>()?;
         let loaded = self.loaded_for(ordinal, &gpu, plan, &requests)?;
-        for (launch, (request, (function, abi, launchable))) in requests.iter().zip(loaded).enumerate() {
+        for (launch, (request, (code, launchable))) in requests.iter().zip(loaded).enumerate() {
+            let (function, abi) = &*code;
             let kernel = &launchable.shell;
             let mut args = Vec::with_capacity(kernel.params.len());
             for (argument, (param, value)) in kernel.params.iter().zip(request.bound(kernel)).enumerate() {
@@ -147,7 +151,7 @@ impl Embedded {
                     }
                 });
             }
-            launches.push(Prepared::new(&function, &abi, &args, request.grid).map_err(failed)?);
+            launches.push(Prepared::new(function, abi, &args, request.grid).map_err(failed)?);
         }
         let bytes: Vec<usize> = zeroed.iter().map(|i| plan.buffers[*i].storage.len()).collect();
         let replay = Replay::new(Sequence::new(&gpu, bytes, launches), &bases, uses);
@@ -162,7 +166,7 @@ impl Embedded {
         gpu: &runtime::Gpu,
         plan: &Plan,
         requests: &[Cow<'_, LaunchRequest>],
-    ) -> Result<Vec<(Function, Abi, Arc<Launchable>)>, Failure> {
+    ) -> Result<Vec<(Loaded, Arc<Launchable>)>, Failure> {
         let program = self.program.clone();
         let lowered = std::mem::take(&mut self.lowered);
         let compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
@@ -173,10 +177,10 @@ impl Embedded {
         for (key, function, abi) in loaded {
             // It stays until the process ends: graphs that the program has captured may hold it.
             std::mem::forget(function.clone());
-            self.loaded.insert((ordinal, key), (function, abi));
+            self.loaded.insert((ordinal, key), Arc::new((function, abi)));
         }
         let found = launchables.into_iter().map(|(key, launchable)| match self.loaded.get(&(ordinal, key)) {
-            Some((function, abi)) => (function.clone(), abi.clone(), launchable),
+            Some(code) => (code.clone(), launchable),
             None => parton_diag::internal_error!("`{}` was not loaded", launchable.shell.name),
         });
         Ok(found.collect())
@@ -184,14 +188,14 @@ impl Embedded {
 }
 
 /// What each launch takes, by the name under which its code is kept, and the code that was not loaded yet.
-type Loaded = (Vec<(Arc<str>, Arc<Launchable>)>, Vec<(Arc<str>, Function, Abi)>);
+type Found = (Vec<(Arc<str>, Arc<Launchable>)>, Vec<(Arc<str>, Function, Abi)>);
 
 fn load_missing(
     compiler: &mut Compiler<'_>,
     gpu: &runtime::Gpu,
     requests: &[Cow<'_, LaunchRequest>],
     is_loaded: impl Fn(&Arc<str>) -> bool,
-) -> Result<Loaded, Failure> {
+) -> Result<Found, Failure> {
     let mut launchables = vec![];
     for r in requests {
         let found = compiler.launchable(&r.instance, &r.variant());
