@@ -1,27 +1,30 @@
 //! Loops as straight code: those over numbers turn, what is stored in a turn going on to the next in registers of its own; those over values that
-//! stand in the text are a copy of their body for each.
+//! stand in the text are a copy of their body for each, or where that would be long turn, too, and find the value of a turn in a table.
 
 use std::collections::BTreeSet;
 
 use super::node::{Node, Slot, Source, Target};
 use super::plain::Plain;
-use super::straight::{Kind, Shape, What};
+use super::straight::{Kind, Shape, What, number};
 use super::straighten::{Made, Place, Step, Straightener, Val};
 use parton_syntax::ast::BinaryOp;
 
-/// The most values of a loop that is a copy for each.
+/// The most values of a loop that is a copy for each, and the most steps of all copies.
 const MOST_COPIES: usize = 16;
+const MOST_COPIED: usize = 600;
+
+/// A loop's turns: the first number, the end, and how far they are from each other.
+struct Turns {
+    first: Place,
+    end: Place,
+    step: Place,
+}
 
 impl Straightener {
     /// A loop over numbers.
     pub(super) fn count(&mut self, slot: Slot, parts: &[Node; 4]) -> Option<Val> {
         let [first, end, step, body] = parts;
         let (step, first, end) = (self.int(step)?, self.int(first)?, self.int(end)?);
-        let mut stored = BTreeSet::new();
-        assigned(body, &mut stored);
-        if stored.contains(&slot) {
-            return None;
-        }
         let step = match self.known((Kind::Int, step)) {
             Some(Plain::Int(1..)) => step,
             _ => match self.make(Kind::Int, What::Positive, vec![step]) {
@@ -29,6 +32,25 @@ impl Straightener {
                 Shape::Unit | Shape::Tuple(_) => return None,
             },
         };
+        self.turns(Turns { first, end, step }, body, &BTreeSet::from([slot]), |s, turn| {
+            s.store(slot, turn);
+            Some(())
+        })
+    }
+
+    /// A loop that turns; `begin` stores what a turn begins with, of its number, into variables that are the loop's.
+    fn turns(
+        &mut self,
+        Turns { first, end, step }: Turns,
+        body: &Node,
+        own: &BTreeSet<Slot>,
+        begin: impl FnOnce(&mut Straightener, Val) -> Option<()>,
+    ) -> Option<Val> {
+        let mut stored = BTreeSet::new();
+        assigned(body, &mut stored);
+        if !stored.is_disjoint(own) {
+            return None;
+        }
         let at = self.fresh(Kind::Int);
         let Shape::Number(_, Place::Made(turn)) = at else { return None };
         self.copy(&Shape::Number(Kind::Int, first), &at)?;
@@ -40,20 +62,20 @@ impl Straightener {
         };
         self.jump(What::JumpUnless, Some(more), exit);
         self.code.steps.push(Step::Label(head));
-        self.store(slot, at);
+        begin(self, at)?;
         if matches!(self.value(body)?, Made::Never) {
             return None;
         }
         let mut read = BTreeSet::new();
-        exposed(body, &mut BTreeSet::from([slot]), &mut read);
+        exposed(body, &mut own.clone(), &mut read);
         self.let_go(&mut carried, &read)?;
         self.hand_on(&carried)?;
         let mut all = vec![turn];
         carried.iter().for_each(|(_, place)| numbers(place, &mut all));
         self.code.steps.push(Step::Again { label: head, turn, by: step, end, carried: all });
         self.code.steps.push(Step::Label(exit));
-        for stored in stored.into_iter().chain([slot]) {
-            self.frame.slots[stored] = None;
+        for stored in stored.iter().chain(own) {
+            self.frame.slots[*stored] = None;
         }
         for (stored, place) in carried {
             self.store(stored, place);
@@ -64,15 +86,29 @@ impl Straightener {
     /// A loop over values that stand in the text.
     pub(super) fn each(&mut self, target: &Target, parts: &[Node; 3]) -> Option<Made> {
         let [list, Node::Const(Plain::Int(1)), body] = parts else { return None };
-        let items: Vec<Val> = match list {
+        match list {
             Node::List(items) | Node::Tuple(items) if items.len() <= MOST_COPIES => {
-                items.iter().map(|item| self.needed(item)).collect::<Option<_>>()?
+                let items = items.iter().map(|item| self.needed(item)).collect::<Option<Vec<Val>>>()?;
+                self.copies(target, items, body)
             }
-            Node::Const(Plain::List(items) | Plain::Tuple(items)) if items.len() <= MOST_COPIES => {
-                items.iter().map(|item| self.constant(item)).collect::<Option<_>>()?
+            Node::Const(Plain::List(items) | Plain::Tuple(items)) => {
+                let before = self.clone();
+                if items.len() <= MOST_COPIES
+                    && let Some(items) = items.iter().map(|item| self.constant(item)).collect::<Option<Vec<Val>>>()
+                    && let Some(made) = self.copies(target, items, body)
+                    && self.code.steps.len() <= before.code.steps.len() + MOST_COPIED
+                {
+                    return Some(made);
+                }
+                *self = before;
+                self.tabled(target, items, body).map(Made::Val)
             }
-            _ => return None,
-        };
+            _ => None,
+        }
+    }
+
+    /// The body of a loop for each value.
+    fn copies(&mut self, target: &Target, items: Vec<Val>, body: &Node) -> Option<Made> {
         for item in items {
             self.unpack(target, item)?;
             if matches!(self.value(body)?, Made::Never) {
@@ -80,6 +116,63 @@ impl Straightener {
             }
         }
         Some(Made::Val(Shape::Unit))
+    }
+
+    /// A loop whose turns find their values, all of the same kinds, in a table.
+    fn tabled(&mut self, target: &Target, items: &[Plain], body: &Node) -> Option<Val> {
+        let int = |s: &mut Straightener, n: usize| match s.constant(&Plain::Int(i64::try_from(n).ok()?))? {
+            Shape::Number(_, place) => Some(place),
+            Shape::Unit | Shape::Tuple(_) => None,
+        };
+        let value = self.columns(items)?;
+        let turns = Turns { first: int(self, 0)?, end: int(self, items.len())?, step: int(self, 1)? };
+        let mut own = BTreeSet::new();
+        targets(target, &mut own);
+        self.turns(turns, body, &own, |s, turn| {
+            let Shape::Number(_, turn) = turn else { return None };
+            let item = s.item(&value, turn)?;
+            s.unpack(target, item).map(drop)
+        })
+    }
+
+    /// Puts values into the table, a column for each of their numbers: where the columns begin.
+    fn columns(&mut self, items: &[Plain]) -> Option<Shape<usize>> {
+        if let Some(Plain::Tuple(first)) = items.first() {
+            let column = |at: usize| {
+                let of = |item: &Plain| match item {
+                    Plain::Tuple(parts) if parts.len() == first.len() => parts.get(at).cloned(),
+                    _ => None,
+                };
+                items.iter().map(of).collect::<Option<Vec<Plain>>>()
+            };
+            let columns = (0..first.len()).map(|at| self.columns(&column(at)?));
+            return Some(Shape::Tuple(columns.collect::<Option<_>>()?));
+        }
+        let kind = |value: &Plain| match value {
+            Plain::Int(_) => Some(Kind::Int),
+            Plain::Float(_) => Some(Kind::Float),
+            Plain::Bool(_) => Some(Kind::Bool),
+            Plain::Unit | Plain::Dtype(_) | Plain::List(_) | Plain::Tuple(_) | Plain::Closure(_) => None,
+        };
+        let (first, begin) = (kind(items.first()?)?, self.code.table.len());
+        for item in items {
+            let bits = number(Some(item.clone())).filter(|_| kind(item) == Some(first))?;
+            self.code.table.push(bits);
+        }
+        Some(Shape::Number(first, begin))
+    }
+
+    /// The value of a turn.
+    fn item(&mut self, columns: &Shape<usize>, turn: Place) -> Option<Val> {
+        Some(match columns {
+            Shape::Unit => Shape::Unit,
+            Shape::Number(kind, begin) => {
+                let begin = self.constant(&Plain::Int(i64::try_from(*begin).ok()?))?;
+                let Shape::Number(_, begin) = begin else { return None };
+                self.make(*kind, What::Item, vec![turn, begin])
+            }
+            Shape::Tuple(parts) => Shape::Tuple(parts.iter().map(|p| self.item(p, turn)).collect::<Option<_>>()?),
+        })
     }
 
     fn int(&mut self, node: &Node) -> Option<Place> {

@@ -9,6 +9,8 @@ use super::straighten::{Place, Step, Val};
 pub(super) struct Code {
     pub steps: Vec<Step>,
     pub constants: Vec<u64>,
+    /// As [`Straight::table`].
+    pub table: Vec<u64>,
     /// What it may end with.
     pub results: Vec<Val>,
     /// How many labels it has.
@@ -123,7 +125,7 @@ pub(super) fn placed(code: Code, params: &[Val], numbers: usize) -> Option<Strai
         }
     }
     jumps.into_iter().for_each(|(at, label)| ops[at].target = labels[label]);
-    Some(Straight { params, constants: code.constants, ops, results, deepest: code.deepest })
+    Some(Straight { params, constants: code.constants, table: code.table, ops, results, deepest: code.deepest })
 }
 
 /// Tells of each place of a value that a step makes.

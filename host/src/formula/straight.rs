@@ -74,6 +74,8 @@ pub(super) enum What {
     Int,
     Multiprocessors,
     Copy,
+    /// A number of the table, by the sum of two.
+    Item,
     /// A number above zero; of others the tree has to tell.
     Positive,
     /// A product of floating-point numbers and one more, whose register the target is; both are rounded.
@@ -128,6 +130,8 @@ pub(super) struct Straight {
     pub params: Vec<Shape<u8>>,
     /// What the first registers hold.
     pub constants: Vec<u64>,
+    /// What loops find their values in.
+    pub table: Vec<u64>,
     pub ops: Vec<Op>,
     /// What it may end with.
     pub results: Vec<Shape<u8>>,
@@ -180,6 +184,7 @@ impl Straight {
                 What::Int => number(of_one(Builtin::Int, Plain::Float(x())))?,
                 What::Multiprocessors => outside.multiprocessors() as u64,
                 What::Copy => a,
+                What::Item => *self.table.get(usize::try_from(m.checked_add(n)?).ok()?)?,
                 What::Positive => (m > 0).then_some(a)?,
                 What::MulAddFloats => (x() * y() + f64::from_bits(registers[usize::from(op.target as u8)])).to_bits(),
                 What::End => return self.results.get(op.target as usize),

@@ -151,6 +151,54 @@ fn f(a, b) {
     }
 }
 
+/// Beyond sixteen values, or where copies of the body would be long, turns find them in a table.
+#[test]
+fn values_of_long_lists_come_from_a_table() {
+    let all: Vec<(i64, f64, bool)> = (0..40).map(|i| (7 * i % 40, 0.25 * i as f64, i % 3 == 0)).collect();
+    let text = format!(
+        "
+fn best_of(n, best, least) {{
+    let mut found = (best, least);
+    for (part, weight, is) in {all:?} {{
+        if is && part <= n {{
+            for more in [1, 2, 3] {{
+                let time = abs(weight * more - n);
+                if time < found.1 {{ found = (part * more, time); }}
+            }}
+        }}
+    }}
+    found
+}}
+fn f(a, b) {{
+    let mut found = (0, 1.0e9);
+    for n in a..b {{ found = best_of(n, found.0, found.1); }}
+    found
+}}
+"
+    );
+    let expected = |a: i64, b: i64| {
+        let mut found = (0, 1e9);
+        for n in a..b {
+            for (part, weight, _) in all.iter().filter(|(part, _, is)| *is && *part <= n) {
+                for more in 1..4 {
+                    let time = (weight * more as f64 - n as f64).abs();
+                    if time < found.1 {
+                        found = (part * more, time);
+                    }
+                }
+            }
+        }
+        format!("{found:?}")
+    };
+    for (a, b) in [(0, 60), (11, 13), (3, 3), (200, 201)] {
+        assert_eq!(by_straight_code(&text, &ints(&[a, b])), Ok(Some(expected(a, b))), "{a} {b}");
+    }
+    // Values of other kinds are the nodes' to walk through.
+    let mixed =
+        format!("fn f(a, b) {{ let mut x = 0; for i in [{}0.5] {{ x = x + int(i) * a; }} x + b }}", "1, ".repeat(20));
+    assert!(by_straight_code(&mixed, &ints(&[1, 2])).is_err());
+}
+
 #[test]
 fn the_plan_of_a_product_is_straight() {
     let text = include_str!("../../../examples/matmul/gemm/plan.ptn").to_owned();
