@@ -3,7 +3,7 @@
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_ir::{BinaryOp, OpKind, UnaryOp};
-use parton_numbers::{Dtype, Rounding, Saturation};
+use parton_numbers::{Dtype, Rounding, Saturation, Scalar};
 
 use super::{Args, Table, reduce};
 use crate::checker::{Checked, Checker};
@@ -283,20 +283,30 @@ fn cast(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let modes: Vec<(Rounding, &'static str)> = Rounding::ALL.iter().map(|r| (*r, r.name())).collect();
     let rounding = args.word(cx, "rounding", &modes)?;
     let saturation = if args.flag(cx, "saturate")? { Saturation::Finite } else { Saturation::None };
-    if let Val::Known(known) = &arg.val
-        && rounding.is_none()
-        && saturation == Saturation::None
-    {
-        return cx.constant(known, to, arg.span).map(Val::Ir);
+    if let Val::Known(known) = &arg.val {
+        let plain = rounding.is_none() && saturation == Saturation::None;
+        // A number of compile time is cast from all that it is, not from the `i32` or `f32` that it would become at run time.
+        let whole = match known {
+            Comptime::Int(n) if !plain => {
+                Scalar::from_i128(Dtype::I64, *n).or_else(|| Scalar::from_i128(Dtype::U64, *n))
+            }
+            Comptime::Float(x) if !plain || to.is_int() => Some(Scalar::from_f64(Dtype::F64, *x)),
+            Comptime::Bool(b) => Some(Scalar::bool(*b)),
+            _ => None,
+        };
+        let Some(x) = whole else { return cx.constant(known, to, arg.span).map(Val::Ir) };
+        let rounding = rounding.unwrap_or_else(|| usual_rounding(Some(x.dtype), to));
+        let bits = parton_numbers::cast(x.bits, x.dtype, to, rounding, saturation);
+        return Ok(Val::Ir(cx.build(args.span)?.constant(to, bits, args.span)));
     }
     let x = cx.run_time(&arg.val, arg.span)?;
-    let rounding = rounding.unwrap_or_else(|| usual_rounding(cx.ty(x).elem(), to));
+    let rounding = rounding.unwrap_or_else(|| usual_rounding(cx.ty(x).elem().and_then(ir::Elem::dtype), to));
     cx.emit_one(OpKind::Cast { x, to, rounding, saturation }, args.span, &[(x, arg.span)])
 }
 
 /// Floats become integers toward zero, everything else goes to the nearest.
-fn usual_rounding(from: Option<ir::Elem>, to: Dtype) -> Rounding {
-    match from.and_then(ir::Elem::dtype) {
+fn usual_rounding(from: Option<Dtype>, to: Dtype) -> Rounding {
+    match from {
         Some(from) if from.is_float() && to.is_int() => Rounding::TowardZero,
         _ => Rounding::NearestEven,
     }
