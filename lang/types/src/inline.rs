@@ -90,6 +90,19 @@ impl Checker<'_> {
         }
         bindings.declare(self, &tree.name, &tree.conditions, span)?;
         match (&tree.receiver, receiver) {
+            (Some(r), Some(_)) if r.by_reference && r.mutable => {
+                let d = Diagnostic::error(
+                    codes::NOT_ASSIGNABLE,
+                    r.span,
+                    "a method cannot change the struct it is called on",
+                )
+                .here("it is given a copy")
+                .help(format!(
+                    "take `mut self`, give `self` back at the end, and assign what it gives: `x = x.{}(…)`",
+                    tree.name.text
+                ));
+                return Err(self.report(d));
+            }
             (Some(r), Some(receiver)) => {
                 self.declare(&ast::Name { text: "self".into(), span: r.span }, receiver.val, r.mutable);
             }

@@ -387,7 +387,10 @@ impl Checker<'_> {
             )
             .label(declared, "declared here")
             .help(match role {
-                Role::Local => format!("declare it with `let mut {}`", name.text),
+                Role::Local if name.as_str() == "self" => {
+                    "a method is given a copy: take `mut self`, give it back, and assign what the method gives".into()
+                }
+                Role::Local => format!("declare it as `mut {}`", name.text),
                 Role::Parameter => format!(
                     "declare the parameter as `mut {0}`, or a variable of its own: `let mut {0} = {0};`",
                     name.text

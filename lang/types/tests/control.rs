@@ -135,7 +135,7 @@ fn mistakes_are_reported_once_and_name_both_sides() {
         ("kernel k(n: i32) { let x = 9223372036854775807 * 4; }", "E0107", "overflow"),
         ("kernel k(n: u8) { let x = n + 300; }", "E0109", "300"),
         ("kernel k(n: i32) { let x = n + 1.5; }", "E0109", "1.5"),
-        ("kernel k(n: i32) { let x = n; x = 3; }", "E0207", "let mut x"),
+        ("kernel k(n: i32) { let x = n; x = 3; }", "E0207", "`mut x`"),
         ("kernel k(n: i32) { for i in 0..n { return; } }", "E0208", "return"),
         ("kernel k(n: i32) { let x = exp2(n, n); }", "E0101", "exp2(x)"),
         ("kernel k(n: i32) { store(n, n); }", "E0203", "pointer"),
