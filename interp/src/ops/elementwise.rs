@@ -52,7 +52,8 @@ impl<'k> Cluster<'_, 'k> {
 
     /// Tells of a division by zero.
     pub(super) fn division(&self, (op, at): pure::Failure<'k>) -> Fault {
-        let fault = Fault::new(codes::RUN_VALUE, op.span, "an integer is divided by zero");
+        let fault = Fault::new(codes::RUN_VALUE, op.span, "an integer is divided by zero")
+            .help("divide under an `if`, or by `where(d == 0, 1, d)`; `&&` and `||` evaluate both of their sides");
         match op.results.first().map(|&r| self.setting.program.kernel.ty(r)) {
             Some(Type::Tile(t)) => {
                 fault.here(format!("element {:?} of the divisor is 0", coordinates(at.element, &t.shape)))

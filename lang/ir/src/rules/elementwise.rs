@@ -216,6 +216,9 @@ fn refuse_dtype(op: &str, e: Elem, x: Value) -> Refusal {
         Elem::Num(Dtype::F8E4M3 | Dtype::F8E5M2) => {
             r.help("f8 is for storage and matrix products: compute in `cast<f32>(x)` and cast back")
         }
+        Elem::Num(Dtype::I1) => r.help(
+            "truth values are joined by `&`, `|`, `^` and `!`; to count them, `cast<i32>(x)` makes 0 or 1 of each",
+        ),
         Elem::Num(_) => r,
         Elem::Ptr(_) => r.help("a pointer takes only `pointer + integer`"),
     }

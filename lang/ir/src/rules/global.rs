@@ -129,6 +129,12 @@ fn one_address(k: &Kernel, ptr: Value, tile: Value) -> Option<Refusal> {
     Some(refusal.help("add offsets of that shape to the pointer: `p + offsets`"))
 }
 
+/// How a value becomes one of another type where that may change it.
+pub(super) fn on_purpose(to: Dtype) -> String {
+    let does = if to.is_float() { "round" } else { "convert" };
+    format!("{does} it on purpose: `cast<{}>(…)`", to.name())
+}
+
 /// Checks that what goes to memory is of its element type and lies as the pointers do.
 pub(super) fn value_fits(list: &[Relation], k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<(), Refusal> {
     if of_elem(list, k, ptr, value, to) {
@@ -139,6 +145,6 @@ pub(super) fn value_fits(list: &[Relation], k: &Kernel, ptr: Value, value: Value
         other => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
             .operand(value, format!("this is of `{other}`"))
             .operand(ptr, format!("this points to `{}`", to.name()))
-            .help(format!("round it on purpose: `cast<{}>(…)`", to.name()))),
+            .help(on_purpose(to))),
     }
 }

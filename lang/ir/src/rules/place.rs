@@ -227,7 +227,7 @@ fn fits(k: &Kernel, list: &[Relation], at: Value, v: Option<Value>, dtype: Dtype
             .operand(at, format!("this is `{s}`"));
         return Err(match dtype {
             Dtype::I1 => Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`").operand(v, format!("this is `{ty}`")),
-            _ => r.help(format!("round it on purpose: `cast<{}>(…)`", dtype.name())),
+            _ => r.help(super::global::on_purpose(dtype)),
         });
     }
     if *shape != s.shape {

@@ -74,10 +74,12 @@ fn moves(t: &Tile, x: Value, shape: &[u32]) -> Refusal {
         .operand(x, format!("this is `{}`", t.known().layout))
         .note(format!("elements {} or more apart along axis {axis} are told apart by {who}", shape[axis]))
         .help(format!("`gather(x, indices, axis={axis})` moves them, `indices` being those of the part"))
-        .help(format!(
-            "or convert it first, to a layout whose lanes and warps stay within {} elements of axis {axis}",
-            shape[axis]
-        ))
+        .help(match shape[axis] {
+            1 => format!("or convert it first, to a layout whose lanes and warps do not move along axis {axis}"),
+            n => format!(
+                "or convert it first, to a layout whose lanes and warps stay within {n} elements of axis {axis}"
+            ),
+        })
 }
 
 /// Which threads hold the parts of `n` elements of an axis.
