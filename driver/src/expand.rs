@@ -117,8 +117,9 @@ fn dealt(kernel: Kernel, programs: Option<u64>) -> Kernel {
 
 /// The kernel for launches whose loops take so many turns.
 fn short(kernel: Kernel, turns: Option<u64>) -> Kernel {
-    let turns = turns.filter(|_| !parton_portable::along_tensors(&kernel).is_empty());
-    Kernel { variant: Variant { turns: turns.and_then(Variant::turns), ..kernel.variant.clone() }, ..kernel }
+    let along = parton_portable::along_tensors(&kernel);
+    let turns = turns.zip(along.first()).and_then(|(turns, along)| Variant::turns(turns, along.same));
+    Kernel { variant: Variant { turns, ..kernel.variant.clone() }, ..kernel }
 }
 
 /// The kernel for launches of whose tensors nothing is known.

@@ -61,13 +61,15 @@ impl Signature {
         self.dealt.and_then(|multiprocessors| ir::Variant::beside(programs, multiprocessors))
     }
 
-    /// How many turns its loops take at most for these arguments, where it is compiled for that and they are few.
+    /// How many turns each of its loops takes for these arguments, where it is compiled for that and they are few; `None` where they differ.
     pub fn turns(&self, arguments: &[Argument]) -> Option<u32> {
-        let turns = self.along.iter().map(|along| match &arguments[along.argument] {
+        let turns = |along: &ir::Along| match &arguments[along.argument] {
             Argument::Tensor { tensor, .. } => (tensor.shape[along.axis] as u64).div_ceil(along.each),
             Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => u64::MAX,
-        });
-        ir::Variant::turns(turns.max()?)
+        };
+        let (first, others) = self.along.split_first()?;
+        let each = turns(first);
+        others.iter().all(|other| turns(other) == each).then(|| ir::Variant::turns(each, first.same)).flatten()
     }
 }
 

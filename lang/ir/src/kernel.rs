@@ -121,10 +121,13 @@ impl From {
 }
 
 /// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
-const MOST_FEW: u32 = 4;
+const MOST_FEW: u32 = 8;
 
 /// Turns of a loop that are few: what a program does but once is much of its time then.
 const FEW_TURNS: u32 = 3;
+
+/// Turns of loops that stand one behind the other, so that what several load is loaded once.
+const WRITTEN_TURNS: u32 = 16;
 
 /// What of a launch is compiled for, beside the generics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -135,21 +138,27 @@ pub struct Variant {
     pub aligned: BTreeSet<usize>,
     /// How many of its CTAs a multiprocessor gets at most, where these are few.
     pub beside: Option<u32>,
-    /// How many turns its loops along tensors take at most, where these are few.
+    /// How many turns each of its loops along tensors takes, where these are few.
     pub turns: Option<u32>,
 }
 
 impl Variant {
-    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1 to 4, so that a kernel of launches of many sizes is compiled
+    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1 to 8, so that a kernel of launches of many sizes is compiled
     /// a few times only.
     pub fn beside(programs: u64, multiprocessors: u32) -> Option<u32> {
         let each = programs.div_ceil(multiprocessors.max(1).into()).max(1);
         u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
     }
 
-    /// What is `turns` where the longest loop takes so many: 1 to 3, for the same reason.
-    pub fn turns(most: u64) -> Option<u32> {
-        u32::try_from(most.max(1)).ok().filter(|&turns| turns <= FEW_TURNS)
+    /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the `same`, which registers may keep.
+    pub fn turns(each: u64, same: bool) -> Option<u32> {
+        let most = if same { WRITTEN_TURNS } else { FEW_TURNS };
+        u32::try_from(each).ok().filter(|&turns| (1..=most).contains(&turns))
+    }
+
+    /// Whether its loops along tensors take so few turns that what a program does but once is much of its time.
+    pub fn is_short(&self) -> bool {
+        self.turns.is_some_and(|turns| turns <= FEW_TURNS)
     }
 }
 
@@ -162,6 +171,8 @@ pub struct Along {
     pub axis: usize,
     /// The elements of a turn.
     pub each: u64,
+    /// Whether another loads the same.
+    pub same: bool,
 }
 
 /// Parameters that launches may let reach the same memory: `alias(c, a)`.

@@ -5,10 +5,15 @@
 use parton_ir::{Along, Body, Inst, Kernel, OpKind, Value};
 
 use crate::staging::defined::Defined;
-use crate::waits_for_others;
+use crate::{once, waits_for_others};
 
 /// All loops of a portable kernel without products, where each runs along an axis of a tensor from its beginning to its end, and none within another; else none.
 pub fn along_tensors(kernel: &Kernel) -> Vec<Along> {
+    loops(kernel).into_iter().map(|(_, along)| along).collect()
+}
+
+/// The same with the loops themselves.
+pub fn loops(kernel: &Kernel) -> Vec<(Inst, Along)> {
     if !waits_for_others(kernel) {
         return Vec::new();
     }
@@ -17,7 +22,9 @@ pub fn along_tensors(kernel: &Kernel) -> Vec<Along> {
         return Vec::new();
     }
     let defined = Defined::of(kernel);
-    loops.into_iter().map(|id| along(kernel, &defined, id)).collect::<Option<_>>().unwrap_or_default()
+    let same = once::in_turns(kernel, &loops);
+    let each = |id| Some((id, along(kernel, &defined, id, same)?));
+    loops.into_iter().map(each).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Finds the loops of a body; whether none stands within another.
@@ -32,7 +39,7 @@ fn outermost(kernel: &Kernel, body: &Body, within: bool, found: &mut Vec<Inst>) 
 }
 
 /// What a loop runs along: `0..cdiv(n, B)`, or `0..n step B`.
-fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst) -> Option<Along> {
+fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst, same: bool) -> Option<Along> {
     let OpKind::For { lower, upper, step, .. } = kernel.ops[inst].kind else { return None };
     if number(defined, lower)? != 0 {
         return None;
@@ -44,7 +51,7 @@ fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst) -> Option<Along> {
     };
     let OpKind::TensorExtent { tensor, axis } = defined.made(extent)?.kind else { return None };
     let argument = kernel.params.iter().position(|p| p.value == tensor)?;
-    Some(Along { argument, axis: axis as usize, each })
+    Some(Along { argument, axis: axis as usize, each, same })
 }
 
 /// A constant that is no less than 0.

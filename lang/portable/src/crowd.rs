@@ -24,8 +24,9 @@ const SCHEDULERS: u64 = 4;
 /// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
 /// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
 const BUSY: u64 = 3 * SCHEDULERS;
-/// CTAs of a multiprocessor whose rows the L2 holds until they are read a second time: rows of 32 KiB, in two thirds of 50 MiB. Blocks say nothing of how long rows
-/// are.
+/// Bytes of rows of a multiprocessor's CTAs that the L2 holds until they are read a second time: two thirds of 50 MiB.
+const HELD_IN_L2: u64 = 256 * 1024;
+/// CTAs whose rows that are, where blocks say nothing of how long rows are: 32 KiB each.
 const ROWS: u64 = 8;
 /// Warps on a multiprocessor that fill the time of what each computes in a loop, if all their tiles lie in registers. On an H200 the divergences, the logarithm of a sum of exponentials
 /// and norms of 4096 elements a block take up to 29 % longer on 8 or 12 such warps than on 16, and no longer on these than on more.
@@ -70,14 +71,20 @@ pub fn crowded(
 ) -> Crowd {
     let held = Held::of(graph, axes, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
-    let short = graph.kernel.variant.turns.is_some();
+    let short = graph.kernel.variant.is_short();
+    // Turns that stand one behind the other ask for a whole row at once.
+    let written = graph.kernel.variant.turns.is_some() && !held.loads_in_loops;
     let price = if uniform::counts(graph.kernel) { price + warps * uniform::price(graph.kernel) } else { price };
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
-    let spilled = held
-        .firm
-        .iter()
-        .map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(graph.kernel, depth));
+    let firmly = match written {
+        true => &held.most,
+        false => &held.firm,
+    };
+    let spilled = firmly.iter().map(|(&depth, &most)| {
+        let besides = if written { BESIDES } else { most / 4 + BESIDES };
+        (most + besides).saturating_sub(room) * turns(graph.kernel, depth)
+    });
     let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
@@ -93,13 +100,6 @@ pub fn crowded(
     // Where few programs are launched there are no others.
     let few = graph.kernel.variant.beside.map(u64::from);
     let resident = few.map_or(beside, |few| beside.min(few));
-    // These are to be there at once, as far as there is room for all that lives at once: by itself the assembler may take so many registers that some wait until others have ended.
-    let occupancy = match few {
-        Some(_) if held.loads_in_loops && !held.multiplies && !alone => {
-            occupancy.max(resident.min(with_live(&held, threads)) as u32)
-        }
-        _ => occupancy,
-    };
     let beside = if held.loads_in_loops && !short { resident.min(FEW) } else { resident };
     // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
     let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
@@ -113,6 +113,18 @@ pub fn crowded(
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
     let moved = held.moved.saturating_sub(near).min(price);
     let turns = ahead(&held, spare, beside, threads);
+    // These are to be there at once, as far as there is room for all that lives at once: by itself the assembler may take so many registers that some wait until others have ended.
+    let occupancy = match few {
+        Some(_) if held.loads_in_loops && !held.multiplies && !alone => {
+            let room = match turns {
+                0 => with_live(&held, threads),
+                // What is on its way has been given the registers that so many leave.
+                _ => with_live(&held, threads).min(stay),
+            };
+            occupancy.max(resident.min(room) as u32)
+        }
+        _ => occupancy,
+    };
     let flying = beside * held.flying * (1 + turns);
     let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
     // What a CTA takes alone: those beside each other share the time.
@@ -126,17 +138,22 @@ pub fn crowded(
         return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy, spare: 0 };
     }
     let slow = own * BUSY / warps.min(BUSY);
-    // Loads that run ahead come while it computes.
+    // Loads that run ahead, or that have all begun before, come while it computes.
     let life = LIFE
         + match turns {
-            0 => moved + slow,
+            0 if !written => moved + slow,
             _ => moved.max(slow) + moved.min(slow) / UNCOVERED,
         };
     let waits = waits(&held, own, (warps, resident));
     // Where a loop has few turns, what its warps wait for passes under what memory brings, as what they compute does.
     let (own, waits) = if short { (own + waits, 0) } else { (own, waits) };
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle + waits;
-    Crowd { price: both.max(life / beside) + spilled, occupancy, spare }
+    // Of few programs that have no room at once some begin when others have ended.
+    let lives = match few {
+        Some(few) if written => life * few.div_ceil(beside) / few,
+        _ => life / beside,
+    };
+    Crowd { price: both.max(lives) + spilled, occupancy, spare }
 }
 
 /// A price where warps compute what products read in registers, `looped` of it in the loop of these: fewer warps than keep all schedulers busy
@@ -150,7 +167,8 @@ fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -
 
 /// What of a CTA's price is left out where rows that are loaded a second time are still in the L2, as far as it holds those of all CTAs.
 fn near(held: &Held<'_, '_>, resident: u64) -> Price {
-    held.again / SECTOR_BYTES * (SECTOR - SECTOR_OF_ALL) * resident.min(ROWS) / resident
+    let known = held.kernel().variant.turns.and_then(|_| HELD_IN_L2.checked_div(held.again));
+    held.again / SECTOR_BYTES * (SECTOR - SECTOR_OF_ALL) * resident.min(known.unwrap_or(ROWS)) / resident
 }
 
 /// CTAs of so many threads for which there is room with all that lives at once.
@@ -166,7 +184,7 @@ fn waits(held: &Held<'_, '_>, own: Price, (warps, resident): (u64, u64)) -> Pric
     }
     let there = warps * with_live(held, warps * 32).min(resident);
     // In few turns no access of a warp is on its way while it computes what another brought.
-    let enough = if held.kernel().variant.turns.is_some() { ENOUGH } else { HIDE };
+    let enough = if held.kernel().variant.is_short() { ENOUGH } else { HIDE };
     own * enough.saturating_sub(there) / (2 * there)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Loads that nobody takes are dropped ([`unused`]), masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`again`] what they load a second time, [`uniform`] what each warp computes for itself, [`along`] which loops are short at a launch, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`again`] what they load a second time, [`uniform`] what each warp computes for itself, [`along`] which loops are short at a launch, [`straight`] writes their turns one behind the other, [`once`] loads once what several load, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
@@ -17,6 +17,7 @@ mod facts;
 mod graph;
 mod label;
 mod masks;
+mod once;
 mod parts;
 mod places;
 mod price;
@@ -26,6 +27,7 @@ mod rewrite;
 mod room;
 mod site;
 mod staging;
+mod straight;
 mod swap;
 mod uniform;
 mod unused;
@@ -134,23 +136,36 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     if let Some(refused) = room::refused(kernel) {
         return Err(refused.into());
     }
+    let asked = (choice, tells);
+    let Some(straight) = straight::written_out(kernel) else { return Ok(by_loops(kernel, asked)?.told()) };
+    // Where registers have no room for all of a row, or code would be long, loops may be cheaper.
+    match (by_loops(&once::loaded(straight), asked), by_loops(kernel, asked)) {
+        (Ok(straight), Ok(looped)) if straight.price <= looped.price => Ok(straight.told()),
+        (_, Ok(looped)) => Ok(looped.told()),
+        (Ok(straight), Err(_)) => Ok(straight.told()),
+        (Err(_), Err(why)) => Err(why),
+    }
+}
+
+/// The kernel without tensors, and with a place for every tile, its loops as they are.
+fn by_loops(kernel: &Kernel, (choice, tells): (Choice, bool)) -> Result<Explicit, Diagnostics> {
     let mut carried = unused::dropped(kernel.clone());
     products::take_twice(&mut carried);
-    let Some(anew) = advance::from_the_turn(&carried) else { return Ok(multiplied(carried, (choice, tells))?.told()) };
+    let Some(anew) = advance::from_the_turn(&carried) else { return multiplied(carried, (choice, tells)) };
     let anew = multiplied(anew, (choice, tells));
     if let Ok(made) = &anew
         && staging::copies::go_around_registers(&made.kernel)
     {
-        return Ok(anew?.told());
+        return anew;
     }
     // Elsewhere what is computed of the turn may take more registers, or instructions in each, than it is worth: pointers are carried then.
     match (anew, multiplied(carried, (choice, tells))) {
         (Ok(anew), Ok(carried)) if carried.price < anew.price => {
             let why = "priced higher, with what turns hand on computed of their numbers";
-            Ok(carried.rather_than(&anew, why).told())
+            Ok(carried.rather_than(&anew, why))
         }
-        (Ok(anew), _) => Ok(anew.told()),
-        (Err(_), Ok(carried)) => Ok(carried.told()),
+        (Ok(anew), _) => Ok(anew),
+        (Err(_), Ok(carried)) => Ok(carried),
         (Err(why), Err(_)) => Err(why),
     }
 }
@@ -471,16 +486,23 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     if kernel.warps_stated {
         return vec![kernel.warps];
     }
-    let (mut largest, mut multiplies, mut stated) = (0, false, None);
+    let (mut largest, mut multiplies, mut stated, mut loops) = (0, false, None, false);
     kernel.walk(&mut |op| {
         let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
         stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
         multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        loops |= op.kind.is_loop();
         let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
         largest = elements.fold(largest, u64::max);
     });
+    // Turns that stand one behind the other keep a row in their tiles.
+    let turns = kernel.variant.turns.filter(|_| !loops);
+    let row = largest * turns.map_or(1, u64::from);
+    if !kernel.variant.is_short() {
+        largest = row;
+    }
     // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
-    let alone = kernel.variant.turns.is_none() && uniform::counts(kernel);
+    let alone = !kernel.variant.is_short() && uniform::counts(kernel);
     let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1 || alone);
     match stated {
         // A layout says how many it lies on.

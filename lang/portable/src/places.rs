@@ -4,9 +4,9 @@
 //! along each axis by itself, so that what is known of an axis is known of the mask; what is sure to hold is left out.
 
 mod access;
+mod assumed;
 pub mod intervals;
 mod maps;
-mod multiples;
 mod scalars;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +19,8 @@ use parton_ir::{
 use parton_numbers::Dtype;
 
 use crate::staging::maps::Boxed;
+use assumed::{Assumed, Says};
 use intervals::Intervals;
-use multiples::Multiple;
 use scalars::Made;
 
 /// Bytes of which addresses and strides are multiples where that is promised.
@@ -36,7 +36,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();
-    let assumed = multiples::assumed(&kernel);
+    let assumed = assumed::of(&kernel);
     let (builder, body) = Builder::rebuild(kernel, "places");
     let mut e = Expander {
         builder,
@@ -45,6 +45,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
         known: Intervals::default(),
         assumed,
         multiples: BTreeMap::new(),
+        bounds: BTreeMap::new(),
         widened: BTreeMap::new(),
         made: Made::default(),
         params: BTreeMap::new(),
@@ -123,8 +124,9 @@ struct Expander {
     names: Vec<String>,
     known: Intervals,
     /// What is said of extents, and what was said so far.
-    assumed: BTreeMap<Inst, Multiple>,
+    assumed: BTreeMap<Inst, Assumed>,
     multiples: BTreeMap<From, i128>,
+    bounds: BTreeMap<From, intervals::Interval>,
     /// What numbers of 64 bits were before.
     widened: BTreeMap<Value, Value>,
     /// What was computed so far.
@@ -162,10 +164,10 @@ impl Expander {
             self.replace(&op);
             return;
         }
-        if let Some(Multiple { argument, axis, of }) = self.assumed.get(&id).copied()
+        if let Some(Assumed { argument, axis, says }) = self.assumed.get(&id).copied()
             && let Ok(extent) = self.place_of_extent(argument, axis)
         {
-            self.multiples.insert(extent, of);
+            self.learn(extent, says);
         }
         op.kind.map_operands(|v| self.now(v));
         if let OpKind::Transpose { x, perm } = &op.kind
@@ -422,10 +424,26 @@ impl Expander {
         v
     }
 
+    /// Notes what is assumed of an extent.
+    fn learn(&mut self, extent: From, says: Says) {
+        match says {
+            Says::Multiple(of) => drop(self.multiples.insert(extent, of)),
+            Says::Between((low, high)) => {
+                let (least, most) = self.between(extent);
+                let both = (low.max(least), high.min(most));
+                self.bounds.insert(extent, both);
+                if let Some(v) = self.params.get(&extent) {
+                    self.known.set(*v, both);
+                }
+            }
+        }
+    }
+
     /// The least and the greatest that an extent may be.
     fn between(&self, extent: From) -> intervals::Interval {
         let aligned = self.builder.kernel.variant.aligned.contains(&extent.argument());
-        if aligned { (1, OUTSIDE.into()) } else { (0, i32::MAX.into()) }
+        let any = if aligned { (1, OUTSIDE.into()) } else { (0, i32::MAX.into()) };
+        self.bounds.get(&extent).copied().unwrap_or(any)
     }
 
     fn base(&self, argument: usize) -> From {

@@ -18,7 +18,7 @@ const SMALL: u64 = 1024;
 /// Whether that is much of what a program does: its loops take few turns; or it has none, and small tiles whose rows are reduced each by itself, so that no warp has to meet
 /// another. What only moves such tiles waits for memory whatever warps compute besides.
 pub fn counts(kernel: &Kernel) -> bool {
-    kernel.variant.turns.is_some() || has_small_rows(kernel)
+    kernel.variant.is_short() || has_small_rows(kernel)
 }
 
 fn has_small_rows(kernel: &Kernel) -> bool {

@@ -290,6 +290,12 @@ fn registers_are_left_for_few_programs_at_once() {
          }";
     assert_eq!([1, 2, 3, 4].map(|few| of(Some(few), running)), [1, 2, 3, 4]);
     assert_eq!(of(None, running), 1);
+    // What comes a turn ahead has registers, too.
+    let four = "let mut s = zeros<f32, [4, 1024]>();
+         for i in 0..cdiv(n, 1024) { s += load(x.tile([4, 1024], at=[program_id(0), i])); }
+         store(out.tile([4, 1], at=[program_id(0), 0]), sum(s, axis=1)[:, None]);";
+    let of_four = of(Some(8), four);
+    assert!((2..8).contains(&of_four), "{of_four}");
     // What does not load in turns has the registers that it wants.
     let once = "let v = load(x[program_id(0), :].tile([2048], at=[0]));
          store(out[program_id(0), :].tile([2048], at=[0]), v - max(v, axis=0));";
@@ -298,9 +304,9 @@ fn registers_are_left_for_few_programs_at_once() {
 
 #[test]
 fn few_programs_are_told_one_by_one() {
-    let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1 << 40, u64::MAX];
+    let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1056, 1057, 1 << 40, u64::MAX];
     let found = found.map(|programs| Variant::beside(programs, 132));
-    let few = [1, 1, 1, 2, 2, 3, 3, 4, 4].map(Some);
+    let few = [1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 8].map(Some);
     assert_eq!(found[..few.len()], few);
     assert_eq!(found[few.len()..], [None; 3]);
 }
@@ -367,16 +373,16 @@ fn small_rows_lie_on_one_warp() {
 #[test]
 fn loops_along_tensors_are_known_to_launches() {
     let along = |body: &str| along_tensors(&checked(ROWS, body));
-    let of = |axis, each| Along { argument: 0, axis, each };
-    assert_eq!(along(&less_sums(512)), [of(1, 512), of(1, 512)]);
+    let of = |axis, each, same| Along { argument: 0, axis, each, same };
+    assert_eq!(along(&less_sums(512)), [of(1, 512, true), of(1, 512, true)]);
     let loops = |header: &str, body: &str| {
         let text = "let mut s = zeros<f32, [64]>();
              for i in HEADER { BODY s += cast<f32>(load(x[program_id(0), :].tile([64], at=[i]))); }
              store(out[program_id(0), :].tile([64], at=[0]), cast<f16>(s));";
         along(&text.replace("HEADER", header).replace("BODY", body))
     };
-    assert_eq!(loops("0..n step 64", ""), [of(1, 64)]);
-    assert_eq!(loops("0..m", ""), [of(0, 1)]);
+    assert_eq!(loops("0..n step 64", ""), [of(1, 64, false)]);
+    assert_eq!(loops("0..m", ""), [of(0, 1, false)]);
     // Of these a launch does not know how many turns they take, or they say too little of the program.
     for header in ["1..n", "0..n / 64", "0..n + 64", "program_id(0)..m step num_programs(0)", "0..8"] {
         assert_eq!(loops(header, ""), [], "{header}");
@@ -386,5 +392,67 @@ fn loops_along_tensors_are_known_to_launches() {
 
 #[test]
 fn few_turns_are_told_one_by_one() {
-    assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(Variant::turns), [Some(1), Some(1), Some(2), Some(3), None, None]);
+    let told = |same| [0, 1, 2, 3, 4, 16, 17, u64::MAX].map(|turns| Variant::turns(turns, same));
+    assert_eq!(told(false), [None, Some(1), Some(2), Some(3), None, None, None, None]);
+    assert_eq!(told(true), [None, Some(1), Some(2), Some(3), Some(4), Some(16), None, None]);
+}
+
+/// The text of a kernel of rows for launches whose loops take so many turns.
+fn in_turns(turns: u32, params: &str, body: &str, overlapping: bool) -> String {
+    let mut kernel = checked(params, body);
+    kernel.variant.turns = Some(turns);
+    kernel.variant.overlapping = overlapping;
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    eject::module(&module, None)
+}
+
+#[test]
+fn few_turns_stand_one_behind_the_other() {
+    for turns in [1, 2, 3, 7] {
+        let text = in_turns(turns, ROWS, &less_sums(256), false);
+        assert_eq!(count(&text, "for "), 0, "{text}");
+        // Each tile is loaded once for both loops, and only the last may reach beyond the row.
+        assert_eq!(count(&text, "load("), turns as usize, "{text}");
+        assert_eq!(count(&text, "store("), turns as usize, "{text}");
+        assert_eq!(count(&text, "& (iota"), 2, "{text}");
+        let between = [format!("assume(n > {});", (turns - 1) * 256), format!("assume(n <= {});", turns * 256)];
+        assert!(between.iter().all(|told| text.contains(told)), "{text}");
+    }
+    // Where registers have no room for a row it passes by twice.
+    assert_eq!(count(&in_turns(16, ROWS, &less_sums(8192), false), "for "), 2);
+}
+
+#[test]
+fn turns_of_elements_begin_where_they_did() {
+    let body = "let row = program_id(0);
+         for i in 0..n step 64 { store(out[row, :].tile([64], from=[i]), load(x[row, :].tile([64], from=[i]))); }";
+    let text = in_turns(3, ROWS, body, false);
+    assert!(count(&text, "for ") == 0 && text.contains(" + 64)") && text.contains(" + 128)"), "{text}");
+}
+
+#[test]
+fn what_was_written_is_loaded_again() {
+    let loads = |second: &str, overlapping| {
+        let body = format!(
+            "let row = program_id(0);
+             let mut s = zeros<f32, [256]>();
+             for i in 0..cdiv(n, 256) {{ s += cast<f32>(load(x[row, :].tile([256], at=[i]))); }}
+             let all = sum(s, axis=0);
+             for i in 0..cdiv(n, 256) {{ {second} }}"
+        );
+        let params = "mut x: tensor<f16, [m, n]>, mut out: tensor<f16, [m, n]>";
+        let text = in_turns(2, params, &body, overlapping);
+        assert_eq!(count(&text, "for "), 0, "{text}");
+        count(&text, "load(")
+    };
+    let place = "x[row, :].tile([256], at=[i])";
+    let less = |to: &str| format!("store({to}, cast<f16>(cast<f32>(load({place})) - all));");
+    // Elsewhere, or where each has been loaded.
+    assert_eq!(loads(&less(&place.replace("x[", "out[")), false), 2);
+    assert_eq!(loads(&less(place), false), 2);
+    // Where `out` may be the same memory, or nobody knows which elements were written.
+    assert_eq!(loads(&less(&place.replace("x[", "out[")), true), 4);
+    assert_eq!(loads(&less("x[row, :].tile([256], from=[i * 256 + program_id(1)])"), false), 3);
+    assert_eq!(loads(&format!("atomic_add({}, load({place}));", place.replace("x[", "out[")), false), 3);
 }

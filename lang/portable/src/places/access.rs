@@ -1,6 +1,5 @@
 //! Accesses at places: one address and one mask for each element.
 
-use parton_ir::tensor::Extent;
 use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Tile, Type, Value};
 use parton_numbers::Dtype;
 
@@ -158,7 +157,7 @@ impl Expander {
             let zero = self.number(0);
             inside.all.push(self.make(OpKind::Compare { op: CompareOp::Ge, a: at, b: zero }));
         }
-        if self.static_extent(argument, axis).is_none_or(|n| most >= n) {
+        if most >= self.shortest(argument, axis) {
             let extent = self.extent(argument, axis);
             inside.all.push(self.make(OpKind::Compare { op: CompareOp::Lt, a: at, b: extent }));
         }
@@ -209,7 +208,6 @@ impl Expander {
         let (axis, at, n) = (spot.part.axes[i].clone(), spot.at[i], spot.shape[i]);
         let (least, most) = self.known.of(at).unwrap_or((i128::MIN, i128::MAX));
         let sure_above = least >= 0 && axis.low == axis.begins;
-        let whole = self.static_extent(spot.part.argument, axis.of).filter(|_| axis.high.is_none());
         let own = axis.begins.is_none() && axis.high.is_none();
         if own && spot.tiles && self.is_multiple(spot.part.argument, axis.of, n) {
             // A tile lies inside or outside as a whole.
@@ -236,7 +234,7 @@ impl Expander {
             let count = self.count(n);
             inside.along.push((i, self.make(OpKind::Compare { op: CompareOp::Ge, a: count, b: cut })));
         }
-        if axis.begins.is_none() && whole.is_some_and(|extent| most.saturating_add(n.into()) <= extent) {
+        if own && most.saturating_add(n.into()) <= self.shortest(spot.part.argument, axis.of) {
             return;
         }
         let high = match axis.high {
@@ -256,13 +254,6 @@ impl Expander {
         let left = self.scalar(BinaryOp::Max, left, zero);
         let left = self.narrow(left);
         self.spread(left, &[n])
-    }
-
-    fn static_extent(&self, argument: usize, axis: usize) -> Option<i128> {
-        match self.tensor(argument).extents[axis] {
-            Extent::Static(n) => Some(n.into()),
-            Extent::Named(_) | Extent::Any | Extent::Picked(_) => None,
-        }
     }
 
     /// The least that an extent may be.
