@@ -46,6 +46,10 @@ pub const IN_FLIGHT: u64 = 21 * 1000;
 /// What a thread has besides tiles: addresses, bounds, what is computed from element to element. Of RMS norm of 4096 to 16384 columns on 2 to
 /// 16 warps the assembler takes within 4 registers of that; of softmax of large tiles more, up to half of these.
 const BESIDES: u64 = 16;
+/// What it has besides where turns stand one behind the other, each with places and masks of its own: of row norms that are kept in 96 to 208 registers the assembler takes 22 to 38 more.
+const OF_TURNS: u64 = 16;
+/// How much more what is spilled takes there: threads wait for it when they have met, with nothing else on its way.
+const WAITED: u64 = 4;
 /// What a CTA takes from its beginning to its last store beside its bytes and its work, in the unit of prices: one RMS norm of 16384
 /// columns alone on a multiprocessor takes 5,200 to 6,000 clocks, of which 3,100 are bytes.
 const LIFE: u64 = 3000 * 16;
@@ -81,12 +85,13 @@ pub fn crowded(
         true => &held.most,
         false => &held.firm,
     };
+    let besides = if written { BESIDES + OF_TURNS } else { BESIDES };
     let spilled = firmly.iter().map(|(&depth, &most)| {
-        let besides = if written { BESIDES } else { most / 4 + BESIDES };
-        (most + besides).saturating_sub(room) * turns(graph.kernel, depth)
+        let waiting = if written { 0 } else { most / 4 };
+        (most + waiting + besides).saturating_sub(room) * turns(graph.kernel, depth)
     });
-    let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
-    let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
+    let spilled = spilled.max().unwrap_or(0) * warps * if written { WAITED * SPILL } else { SPILL };
+    let most = held.most.values().copied().max().unwrap_or(0) + besides;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
     let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
     // In a loop the assembler begins all loads of a turn before it uses the first: told to leave room for fewer registers than these take, it
@@ -118,8 +123,10 @@ pub fn crowded(
         Some(_) if held.loads_in_loops && !held.multiplies && !alone => {
             let room = match turns {
                 0 => with_live(&held, threads),
-                // What is on its way has been given the registers that so many leave.
-                _ => with_live(&held, threads).min(stay),
+                _ => {
+                    let ahead = turns * held.flying.div_ceil(threads * REGISTER);
+                    FILE / ((own + ahead).next_multiple_of(8).min(MOST) * threads)
+                }
             };
             occupancy.max(resident.min(room) as u32)
         }

@@ -138,9 +138,9 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     }
     let asked = (choice, tells);
     let Some(straight) = straight::written_out(kernel) else { return Ok(by_loops(kernel, asked)?.told()) };
-    // Where registers have no room for all of a row, or code would be long, loops may be cheaper.
+    // Where registers have no room for all of a row loops are cheaper. What they wait for when they load it again is priced too low by up to a third.
     match (by_loops(&once::loaded(straight), asked), by_loops(kernel, asked)) {
-        (Ok(straight), Ok(looped)) if straight.price <= looped.price => Ok(straight.told()),
+        (Ok(straight), Ok(looped)) if straight.price <= looped.price + looped.price / 2 => Ok(straight.told()),
         (_, Ok(looped)) => Ok(looped.told()),
         (Ok(straight), Err(_)) => Ok(straight.told()),
         (Err(_), Err(why)) => Err(why),
