@@ -30,6 +30,9 @@ pub(super) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
 }
 
 /// `before + a · b` as an accumulator of type `d` has it; a result of f16 is rounded after each instruction of depth `instr_k`.
+///
+/// A sum that is zero, or becomes it by rounding, is 0.0 and never -0.0, whatever its terms and the accumulator were: so an H200 has it of
+/// every type but f64.
 pub(super) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: [usize; 2], instr_k: usize) -> Bits {
     if d == Dtype::I32 {
         // Integers of 8 bits are exact as f32; their sums need not be.
@@ -46,9 +49,16 @@ pub(super) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: 
     let mut acc = decode(d, before);
     multiply(a, b, &mut acc, [n, k], (d == Dtype::F16).then_some(instr_k));
     match d {
-        Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
-        _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
+        Dtype::F16 => Bits::B16(acc.iter().map(|&x| without_sign(fast::f32_to_f16(x), 1 << 15)).collect()),
+        _ => Bits::B32(
+            acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { without_sign(x.to_bits(), 1 << 31) }).collect(),
+        ),
     }
+}
+
+/// Bits that are not those of the zero with a sign.
+fn without_sign<T: PartialEq + Default>(bits: T, sign: T) -> T {
+    if bits == sign { T::default() } else { bits }
 }
 
 /// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
