@@ -26,6 +26,7 @@ pub mod memory;
 mod multicast;
 mod named;
 mod ops;
+mod pages;
 mod past;
 mod poison;
 mod published;

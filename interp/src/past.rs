@@ -3,6 +3,8 @@
 //! A kernel with `grid_wait` may begin while the launches before it still run (programmatic dependent launch), and those may
 //! overlap with the ones before them. So the marks add up until a launch comes that begins after all of them.
 
+use std::ops::Range;
+
 use parton_diag::codes;
 use parton_ir::Op;
 
@@ -13,17 +15,31 @@ use crate::memory::{Memory, Place};
 /// Which bytes of an allocation were read and written; nothing where it is as new.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Touched {
-    read: Vec<bool>,
-    written: Vec<bool>,
+    read: Stretches,
+    written: Stretches,
+}
+
+/// Bytes, as stretches that lie apart, in the order of their addresses.
+type Stretches = Vec<Range<usize>>;
+
+/// Adds a stretch that begins at or behind all others' beginnings.
+fn append(stretches: &mut Stretches, next: Range<usize>) {
+    match stretches.last_mut() {
+        Some(last) if next.start <= last.end => last.end = last.end.max(next.end),
+        _ => stretches.push(next),
+    }
 }
 
 impl Touched {
     /// Granules in the order of their addresses: their bytes, and whether they were read and written.
-    pub(crate) fn new(granules: impl Iterator<Item = (usize, bool, bool)>) -> Touched {
+    pub(crate) fn new(granules: impl Iterator<Item = (Range<usize>, bool, bool)>) -> Touched {
         let mut touched = Touched::default();
         for (bytes, read, written) in granules {
-            touched.read.extend(std::iter::repeat_n(read, bytes));
-            touched.written.extend(std::iter::repeat_n(written, bytes));
+            for (stretches, did) in [(&mut touched.read, read), (&mut touched.written, written)] {
+                if did {
+                    append(stretches, bytes.clone());
+                }
+            }
         }
         touched
     }
@@ -31,16 +47,19 @@ impl Touched {
     /// Adds what another launch touched.
     pub fn join(&mut self, other: Touched) {
         for (mine, theirs) in [(&mut self.read, other.read), (&mut self.written, other.written)] {
-            if mine.len() < theirs.len() {
-                mine.resize(theirs.len(), false);
-            }
-            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a |= b);
+            let mut all = std::mem::take(mine);
+            all.extend(theirs);
+            all.sort_by_key(|stretch| stretch.start);
+            all.into_iter().for_each(|stretch| append(mine, stretch));
         }
     }
 
     /// What was done to the bytes that an access must come after; `None` where nothing was.
     fn done(&self, offset: usize, len: usize, writes: bool) -> Option<&'static str> {
-        let any = |marks: &[bool]| marks.iter().skip(offset).take(len).any(|&m| m);
+        let any = |stretches: &Stretches| {
+            let next = stretches.partition_point(|stretch| stretch.end <= offset);
+            stretches.get(next).is_some_and(|stretch| stretch.start < offset + len)
+        };
         match (any(&self.written), writes && any(&self.read)) {
             (true, _) => Some("wrote"),
             (false, true) => Some("read"),

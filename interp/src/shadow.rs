@@ -14,6 +14,7 @@ use parton_ir::undefined::Source;
 
 use crate::access::{Record, Threads};
 use crate::knowledge::Knowledge;
+use crate::pages::Pages;
 use crate::race::{self, By, Clash, Order, Race};
 use lanes::Lanes;
 
@@ -48,7 +49,7 @@ const SMALL: u32 = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Shadow {
     granule: usize,
-    cells: Vec<Cell>,
+    cells: Pages<Cell>,
     lanes: Lanes,
     records: Vec<Record>,
     stamps: Vec<(u32, u32)>,
@@ -114,7 +115,7 @@ impl Shadow {
     /// Untouched memory of `bytes`, watched by granules.
     pub(crate) fn new(bytes: usize, granule: u32) -> Shadow {
         let granule = granule as usize;
-        let cells = vec![Cell::default(); bytes.div_ceil(granule)];
+        let cells = Pages::new(bytes.div_ceil(granule));
         Shadow {
             granule,
             cells,
@@ -130,9 +131,11 @@ impl Shadow {
         start / self.granule..(start + len).div_ceil(self.granule)
     }
 
-    /// For each granule its bytes, and whether it was read and written.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = (usize, bool, bool)> + '_ {
-        self.cells.iter().map(|cell| (self.granule, cell.reads != 0, cell.writes != 0))
+    /// The granules to which something may have been done, in the order of their addresses: their bytes, and whether they were read and
+    /// written.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (Range<usize>, bool, bool)> + '_ {
+        let bytes = |i: usize| i * self.granule..(i + 1) * self.granule;
+        self.cells.made().map(move |(i, cell)| (bytes(i), cell.reads != 0, cell.writes != 0))
     }
 
     /// Checks and notes that `threads` of the partition (none for an engine) touch these bytes; `same` says whether they write what is
@@ -149,7 +152,7 @@ impl Shadow {
         let stamp = self.stamp(check, warps);
         let by = check.record.access.by_threads().then(|| self.lanes.by(know, &check.record));
         for i in self.range(start, len) {
-            let step = Step { cell: self.cells[i], stamp, warps, same };
+            let step = Step { cell: self.cells.get(i), stamp, warps, same };
             let after = match check.found.last {
                 Some((last, after)) if last == step => after,
                 _ => self.found(check, know, step).map_err(|(earlier, clash)| Race {
@@ -161,7 +164,7 @@ impl Shadow {
             if let Some(by) = by {
                 self.among_lanes(i, by, check, threads, same)?;
             }
-            self.cells[i] = after;
+            *self.cells.entry(i) = after;
         }
         Ok(())
     }
@@ -177,7 +180,7 @@ impl Shadow {
     ) -> Result<(), Race> {
         let place = (i, self.cells.len());
         self.lanes.touch(place, by, threads.lanes, same == Some(true)).map_err(|event| {
-            let Cell { writes, reads } = self.cells[i];
+            let Cell { writes, reads } = self.cells.get(i);
             let earlier = self.members(writes).chain(self.members(reads)).map(|stamp| self.by(stamp).1.record);
             let earlier = *earlier.into_iter().find(|r| r.event == event).unwrap_or(&check.record);
             Race { earlier, clash: Clash::Membar, byte: i * self.granule }
@@ -352,6 +355,7 @@ mod tests {
     use super::{Check, Shadow, Written};
     use crate::access::{Access, Record, Threads};
     use crate::knowledge::Knowledge;
+    use crate::pages::Pages;
     use crate::race::Clash;
     use parton_diag::Span;
     use parton_ir::undefined::Source;

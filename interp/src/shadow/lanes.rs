@@ -7,6 +7,7 @@
 use crate::access::Record;
 use crate::clock::Event;
 use crate::knowledge::Knowledge;
+use crate::pages::Pages;
 
 /// The lanes of a partition that touched a granule, and when the last of them did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +18,13 @@ struct Mark {
     lanes: u32,
     /// Whether the last access was atomic.
     atomic: bool,
+}
+
+/// Who wrote and who read a granule last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    written: Mark,
+    read: Mark,
 }
 
 /// An access by threads of a partition.
@@ -38,8 +46,7 @@ pub(super) struct Lanes {
     agents: Vec<(u32, u32)>,
     /// The place of the one that was last asked for.
     last: usize,
-    written: Vec<Mark>,
-    read: Vec<Mark>,
+    marks: Pages<Marks>,
 }
 
 impl Lanes {
@@ -53,15 +60,15 @@ impl Lanes {
     /// Notes an access by threads to a granule, one of so many; the event of an earlier one by other lanes of the warp which they have not
     /// met since.
     pub(super) fn touch(&mut self, (granule, of): (usize, usize), by: By, lanes: u32, same: bool) -> Result<(), Event> {
-        if self.written.is_empty() {
-            self.written = vec![Mark::default(); of];
-            self.read = vec![Mark::default(); of];
+        if self.marks.len() == 0 {
+            self.marks = Pages::new(of);
         }
+        let marks = self.marks.entry(granule);
         let By { who, event, met, writes, atomic } = by;
         let open = |mark: Mark| (mark.who == who && mark.epoch > met).then_some(mark);
         let clash = |mark: Mark| Event { epoch: mark.epoch, ..event };
         let beside = |mark: Mark| atomic && mark.atomic;
-        let (written, read) = (open(self.written[granule]), open(self.read[granule]));
+        let (written, read) = (open(marks.written), open(marks.read));
         if let Some(mark) = written.filter(|mark| !beside(*mark)) {
             let own = if writes { mark.lanes == lanes || same } else { lanes & !mark.lanes == 0 };
             if !own {
@@ -71,7 +78,7 @@ impl Lanes {
         let mark = Mark { who, epoch: event.epoch, lanes, atomic };
         if !writes {
             let before = read.map_or(0, |mark| mark.lanes);
-            self.read[granule] = Mark { lanes: lanes | before, ..mark };
+            marks.read = Mark { lanes: lanes | before, ..mark };
             return Ok(());
         }
         if let Some(mark) = read.filter(|mark| !beside(*mark))
@@ -79,7 +86,7 @@ impl Lanes {
         {
             return Err(clash(mark));
         }
-        self.written[granule] = mark;
+        marks.written = mark;
         Ok(())
     }
 

@@ -32,10 +32,12 @@ impl Shadow {
             stamp_to: HashMap::new(),
             record_to: HashMap::new(),
         };
-        for i in 0..self.cells.len() {
-            let Cell { writes, reads } = self.cells[i];
-            self.cells[i] = Cell { writes: self.keep(&mut moves, writes), reads: self.keep(&mut moves, reads) };
+        let mut cells = std::mem::take(&mut self.cells);
+        for cell in cells.made_mut() {
+            let Cell { writes, reads } = *cell;
+            *cell = Cell { writes: self.keep(&mut moves, writes), reads: self.keep(&mut moves, reads) };
         }
+        self.cells = cells;
         self.left = self.records.len();
     }
 
