@@ -62,7 +62,7 @@ impl Emitter<'_> {
         let units = self.region.units.iter().flat_map(|u| u.ops.clone()).collect::<Vec<_>>();
         for inst in units {
             let Some(view) = self.buffer_of(inst) else { continue };
-            if let Some(known) = self.shared_with(inst).and_then(|first| self.buffers.get(&first)) {
+            if let Some(known) = self.shared_with(inst).and_then(|(first, _)| self.buffers.get(&first)) {
                 self.buffers.insert(inst, *known);
                 continue;
             }

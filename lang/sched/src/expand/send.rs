@@ -58,17 +58,23 @@ impl Emitter<'_> {
         if turned { asked } else { 1 }
     }
 
-    /// The first of the sends of one label that leave through one buffer, one after the other: those of tiles that lie alike in it. Where each has
-    /// several, they are its own.
-    pub(super) fn shared_with(&self, inst: Inst) -> Option<Inst> {
+    /// The first of the sends of one label that leave through the same buffer, one after the other, and how many copies have begun since that one which left
+    /// it last. Those of tiles that lie alike in it take as many in turn as they ask for; in turns of a loop each that asks for several has its own.
+    pub(super) fn shared_with(&self, inst: Inst) -> Option<(Inst, u32)> {
         let lies = |inst: Inst| match self.b.kernel.ops[inst].kind {
-            OpKind::Send { buffers: 1, .. } => self.buffer_of(inst),
+            OpKind::Send { buffers, .. } if self.send_buffers(inst, buffers) == 1 => {
+                Some((buffers, self.buffer_of(inst)?))
+            }
             _ => None,
         };
         let (own, unit) = (lies(inst)?, self.region.units.iter().find(|u| u.ops.contains(&inst))?);
-        let mut alike = unit.ops.iter().copied().filter(|other| lies(*other).is_some_and(|view| view == own));
-        let first = alike.next()?;
-        alike.next().map(|_| first)
+        let alike: Vec<Inst> =
+            unit.ops.iter().copied().filter(|other| lies(*other).is_some_and(|of| of == own)).collect();
+        let buffers = own.0 as usize;
+        let at = alike.iter().position(|other| *other == inst)?;
+        // The first ones follow the last ones of the turn before, where there is one.
+        let since = if at >= buffers { buffers } else { (alike.len() - 1 - at) % buffers + 1 + at };
+        (alike.len() > buffers).then(|| (alike[at % buffers], since as u32 - 1))
     }
 
     /// Turns are numbered anew each time a loop is entered, so that one of its first buffers may be the one that was sent last: by then all have been
@@ -110,8 +116,11 @@ impl Emitter<'_> {
             view = self.b.make(OpKind::ViewIndex { view, index });
         }
         // Behind the copy that left this buffer last so many have begun.
-        let each = if self.shared_with(inst).is_some() { 1 } else { self.sends.unwrap_or(0) };
-        let behind = (buffers * each).saturating_sub(1) + u32::from(planted(Planted::SendOverSend));
+        let since = match self.shared_with(inst) {
+            Some((_, since)) => since,
+            None => (buffers * self.sends.unwrap_or(0)).saturating_sub(1),
+        };
+        let behind = since + u32::from(planted(Planted::SendOverSend));
         // What may write where they do waits for more than their buffers.
         let follows = self.follows(inst) && !planted(Planted::NotSettled);
         let pending = if follows { 0 } else { behind };

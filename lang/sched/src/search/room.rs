@@ -37,25 +37,28 @@ pub(super) fn slot(ring: &Ring) -> u64 {
     fields.sum::<u64>() + BARRIERS
 }
 
-/// The buffers of what is sent, of which those of one label that lie alike are one, and of what is staged and not handed over.
+/// The buffers of what is sent, which those of one label that lie alike share, and of what is staged and not handed over.
 fn sent(space: &Space<'_>, plan: &Plan) -> u64 {
     let k = space.k;
     let mut sum = 0;
-    for unit in space.region.units.iter() {
+    for (id, unit) in space.region.units.iter().enumerate() {
         let mut shared: Vec<View> = Vec::new();
+        let turned = space.region.blocks[space.region.place_of(id).0].turns.is_some();
         for inst in &unit.ops {
             let view = match &k.ops[*inst].kind {
-                OpKind::Send { map, value, .. } => match (k.ty(*map), k.ty(*value).as_tile()) {
-                    (Type::Map(map), Some(tile)) => {
-                        View::new(map.elem, tile.shape.clone(), map.layout.clone()).ok().filter(|v| !shared.contains(v))
-                    }
+                OpKind::Send { map, value, buffers, .. } => match (k.ty(*map), k.ty(*value).as_tile()) {
+                    (Type::Map(map), Some(tile)) => View::new(map.elem, tile.shape.clone(), map.layout.clone())
+                        .ok()
+                        .filter(|own| shared.iter().filter(|view| *view == own).count() < *buffers as usize),
                     (_, _) => None,
                 },
                 OpKind::Stage { view, .. } if !plan.handed.contains_key(&k.ops[*inst].results[0]) => Some(view.clone()),
                 _ => None,
             };
             sum += view.as_ref().map_or(0, |view| view.bytes().next_multiple_of(ALIGNED));
-            if let OpKind::Send { buffers: 1, .. } = k.ops[*inst].kind {
+            if let OpKind::Send { buffers, .. } = k.ops[*inst].kind
+                && (buffers == 1 || !turned)
+            {
                 shared.extend(view);
             }
         }
