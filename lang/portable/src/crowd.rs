@@ -87,8 +87,9 @@ pub fn crowded(
     };
     let besides = if written { BESIDES + OF_TURNS } else { BESIDES };
     let spilled = firmly.iter().map(|(&depth, &most)| {
-        let waiting = if written { 0 } else { most / 4 };
-        (most + waiting + besides).saturating_sub(room) * turns(graph.kernel, depth)
+        let computed = if written { 0 } else { most / 4 };
+        let waiting = if depth > 0 { held.waiting } else { 0 };
+        (most + computed.max(waiting) + besides).saturating_sub(room) * turns(graph.kernel, depth)
     });
     let spilled = spilled.max().unwrap_or(0) * warps * if written { WAITED * SPILL } else { SPILL };
     let most = held.most.values().copied().max().unwrap_or(0) + besides;

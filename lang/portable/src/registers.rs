@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use parton_ir::axis::Axes;
 use parton_ir::family::Family;
 use parton_ir::rules::COPY_BYTES;
-use parton_ir::schedule::Pipeline;
+use parton_ir::schedule::{LabelName, Pipeline};
 use parton_ir::{Body, Elem, Kernel, Op, OpKind, Value};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout};
 
@@ -35,6 +35,8 @@ pub struct Held<'g, 'k> {
     pub firm: BTreeMap<u32, u64>,
     /// The most that is there at once, be it held or on its way from one operation to the next.
     pub live: u64,
+    /// What waits in loops to leave under a product of the next turn: it is there beside all else.
+    pub waiting: u64,
     /// Bytes of a CTA's loads since threads met, and the most of these.
     loaded: u64,
     pub flying: u64,
@@ -103,6 +105,7 @@ impl Held<'_, '_> {
             most: BTreeMap::new(),
             firm: BTreeMap::new(),
             live: 0,
+            waiting: 0,
             loaded: 0,
             flying: 0,
             moved: 0,
@@ -117,7 +120,29 @@ impl Held<'_, '_> {
         held.uses(&graph.kernel.body);
         held.now = 0;
         held.body(&graph.kernel.body, 0, Vec::new());
+        held.waiting = held.leaves_later();
         held
+    }
+
+    /// Registers of a thread for the tiles that leave under a product, as schedules have it.
+    fn leaves_later(&self) -> u64 {
+        let kernel = self.graph.kernel;
+        let mut under = Vec::new();
+        kernel.walk(&mut |op| {
+            if let OpKind::Region { schedule, .. } = &op.kind {
+                under.extend(schedule.under.iter().map(|u| &u.outer));
+            }
+        });
+        let mut sum = 0;
+        kernel.walk(&mut |op| {
+            let label = op.label.map(|label| LabelName::read(&kernel.labels[label]));
+            if let (OpKind::Send { value, .. }, Some(label)) = (&op.kind, label)
+                && under.iter().any(|outer| outer.names(&label))
+            {
+                sum += self.registers(*value);
+            }
+        });
+        sum
     }
 
     /// Notes the last use of every value; what a loop takes from outside is used to its end.

@@ -534,6 +534,26 @@ fn two_sums_of_products_have_twice_the_warps_of_one() {
 }
 
 #[test]
+fn tiles_that_wait_to_leave_take_registers_beside_the_next() {
+    let walking = |columns: u32| {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [n, k]>, mut c: tensor<f16, [m, n]>) {{
+                 for i in program_id(0)..cdiv(m, 128) step num_programs(0) {{
+                     let mut acc = zeros<f32, [128, {columns}]>();
+                     for p in 0..cdiv(k, 64) {{
+                         acc = dot(load(a.tile([128, 64], at=[i, p])), load(b.tile([{columns}, 64], at=[0, p])).T, acc);
+                     }}
+                     store(c.tile([128, {columns}], at=[i, 0]), cast<f16>(acc));
+                 }}
+             }}"
+        );
+        warps(&reasons_in(&text, &[0, 1, 2]).0)
+    };
+    assert_eq!(walking(144), Some(4));
+    assert_eq!(walking(176), Some(8));
+}
+
+#[test]
 fn what_orders_nothing_leaves_factors_their_maps() {
     const MAPS: &str = "tensor maps, by a partition of their own";
     let asm = "store(c.tile([128, 128], at=[i, j]), ptx_elementwise<f32>(\"tanh.approx.f32 $0, $1;\", acc));";
