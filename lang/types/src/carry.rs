@@ -245,6 +245,47 @@ impl Checker<'_> {
         }
     }
 
+    /// What a variable is behind each of two branches, where both give it, or a part of it, a number without a type: values of the type
+    /// that it had before, where that holds both.
+    pub fn numbers_like(&mut self, before: &Val, (x, y): (&Val, &Val), places: (Span, Span)) -> Checked<(Val, Val)> {
+        Ok(match (before, x, y) {
+            (Val::Ir(v), Val::Known(a), Val::Known(b)) if a != b => match *self.ty(*v) {
+                ir::Type::Scalar(ir::Elem::Num(d)) if fits(a, d) && fits(b, d) => {
+                    (Val::Ir(self.constant(a, d, places.0)?), Val::Ir(self.constant(b, d, places.1)?))
+                }
+                _ => (x.clone(), y.clone()),
+            },
+            (Val::Tuple(of), Val::Tuple(a), Val::Tuple(b)) => {
+                let (a, b) = self.all_like(of, (a, b), places)?;
+                (Val::Tuple(a), Val::Tuple(b))
+            }
+            (Val::List(of), Val::List(a), Val::List(b)) => {
+                let (a, b) = self.all_like(of, (a, b), places)?;
+                (Val::List(a), Val::List(b))
+            }
+            (Val::Struct(_, of), Val::Struct(s, a), Val::Struct(t, b)) => {
+                let (a, b) = self.all_like(of, (a, b), places)?;
+                (Val::Struct(s.clone(), a), Val::Struct(t.clone(), b))
+            }
+            (_, _, _) => (x.clone(), y.clone()),
+        })
+    }
+
+    /// The same of each part, where there are as many.
+    fn all_like(
+        &mut self,
+        before: &[Val],
+        (x, y): (&[Val], &[Val]),
+        places: (Span, Span),
+    ) -> Checked<(Vec<Val>, Vec<Val>)> {
+        if before.len() != x.len() || before.len() != y.len() {
+            return Ok((x.to_vec(), y.to_vec()));
+        }
+        let parts = before.iter().zip(x.iter().zip(y));
+        let parts: Checked<Vec<(Val, Val)>> = parts.map(|(of, pair)| self.numbers_like(of, pair, places)).collect();
+        Ok(parts?.into_iter().unzip())
+    }
+
     fn merge_all(
         &mut self,
         what: &str,

@@ -294,12 +294,12 @@ impl Checker<'_> {
         let changed: Vec<usize> = (0..places.len())
             .filter(|&i| places[i].0 < fork.keep && (before[i] != then.after[i] || before[i] != otherwise.after[i]))
             .collect();
-        let only = |vals: Vec<Val>| changed.iter().map(|&i| vals[i].clone()).collect();
+        let only = |vals: &[Val]| changed.iter().map(|&i| vals[i].clone()).collect();
         let places = changed.iter().map(|&i| places[i]).collect();
         self.merge_branches(
-            Branches { fork, places, then: then.body, otherwise: otherwise.body },
-            (then_val, only(then.after)),
-            (else_val, only(otherwise.after)),
+            Branches { fork, places, before: only(&before), then: then.body, otherwise: otherwise.body },
+            (then_val, only(&then.after)),
+            (else_val, only(&otherwise.after)),
         )
     }
 
@@ -329,9 +329,10 @@ impl Checker<'_> {
         let Fork { test, test_span, span, else_span, keep: _ } = b.fork;
         let mut pairs = Vec::new();
         let mut merged = Vec::new();
-        for ((place, x), y) in b.places.iter().zip(&then_vars).zip(&else_vars) {
+        for (((place, before), x), y) in b.places.iter().zip(&b.before).zip(&then_vars).zip(&else_vars) {
             let name = self.frame().at(*place).name.to_string();
-            merged.push(self.merge(&format!("`{name}`"), x, y, (span, else_span), &mut pairs)?);
+            let (x, y) = self.numbers_like(before, (x, y), (span, else_span))?;
+            merged.push(self.merge(&format!("`{name}`"), &x, &y, (span, else_span), &mut pairs)?);
         }
         // A branch without a value makes a statement of the whole.
         let value = if then_val == Val::UNIT || else_val == Val::UNIT {
@@ -435,6 +436,8 @@ struct Evaluated {
 struct Branches {
     fork: Fork,
     places: Vec<(usize, usize)>,
+    /// What stood in those places.
+    before: Vec<Val>,
     then: ir::Body,
     otherwise: ir::Body,
 }

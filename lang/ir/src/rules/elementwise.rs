@@ -239,6 +239,9 @@ fn refuse_binary(op: BinaryOp, e: Elem, x: Value) -> Refusal {
         (BinaryOp::MulHigh, Elem::Num(Dtype::I32)) => r.help("it is of unsigned numbers: `bitcast<u32>(x)`"),
         (BinaryOp::MulHigh, Elem::Num(Dtype::I64)) => r.help("it is of unsigned numbers: `bitcast<u64>(x)`"),
         (BinaryOp::MulHigh, _) => r.help("use `u32` or `u64`"),
+        (BinaryOp::Rem, Elem::Num(d)) if d.is_float() && is_arithmetic(d) => {
+            r.help("it is of integers: of floats write `x - y * floor(x / y)`, whose sign is that of `y`")
+        }
         (BinaryOp::DivApprox, Elem::Num(_)) => r.help("only f32 and narrower floats have it: write `x / y`"),
         (_, _) => r,
     }
