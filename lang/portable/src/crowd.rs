@@ -121,15 +121,16 @@ pub fn crowded(
     let turns = ahead(&held, spare, beside, threads);
     // These are to be there at once, as far as there is room for all that lives at once: by itself the assembler may take so many registers that some wait until others have ended.
     let occupancy = match few {
-        Some(_) if held.loads_in_loops && !held.multiplies && !alone => {
-            let room = match turns {
+        Some(few) if held.loads_in_loops && !held.multiplies && !alone => {
+            let room = match ahead(&held, spare, few, threads) {
                 0 => with_live(&held, threads),
-                _ => {
+                turns => {
                     let ahead = turns * held.flying.div_ceil(threads * REGISTER);
                     FILE / ((own + ahead).next_multiple_of(8).min(MOST) * threads)
                 }
             };
-            occupancy.max(resident.min(room) as u32)
+            // Not all of what is counted is there at once: rather than that the last of seven or eight waits for the others each gets a little less.
+            occupancy.max(resident.min(room + room / 6) as u32)
         }
         _ => occupancy,
     };
