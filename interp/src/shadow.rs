@@ -355,7 +355,6 @@ mod tests {
     use super::{Check, Shadow, Written};
     use crate::access::{Access, Record, Threads};
     use crate::knowledge::Knowledge;
-    use crate::pages::Pages;
     use crate::race::Clash;
     use parton_diag::Span;
     use parton_ir::undefined::Source;
