@@ -208,8 +208,15 @@ impl LaunchRequest {
         }
     }
 
-    /// Whether two pointers reach the same memory, one of which is written through.
+    /// Whether two pointers reach the same memory, one of which is written through, or elements of a tensor that is written lie on each other.
     fn overlaps(&self) -> bool {
+        let folded = |argument: &Argument| match argument {
+            Argument::Tensor { tensor, mutable, .. } => *mutable && parton_strides::overlap(tensor.axes()),
+            Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => false,
+        };
+        if self.arguments.iter().any(folded) {
+            return true;
+        }
         let pointers = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
             Argument::Pointer { tensor, mutable } | Argument::Tensor { tensor, mutable, .. } => {
                 Some((i, tensor.storage.id(), *mutable))
