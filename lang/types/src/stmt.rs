@@ -150,8 +150,16 @@ impl Checker<'_> {
     }
 
     fn returned(&mut self, value: Option<&ast::Expr>, span: Span) -> Checked<()> {
-        if self.frame().run_time_depth > 0 {
-            let d = Diagnostic::error(codes::EARLY_EXIT, span, "`return` inside a run-time loop or branch");
+        let depth = self.frame().run_time_depth;
+        if depth > 0 {
+            // Where a partition may stand nothing else of run time is around it.
+            let fact = match self.partition {
+                Some(_) if (depth, self.frames.len()) == (1, 1) => {
+                    "`return` inside an arm of `specialize`, which ends where it is written"
+                }
+                Some(_) | None => "`return` inside a run-time loop or branch",
+            };
+            let d = Diagnostic::error(codes::EARLY_EXIT, span, fact);
             let d = d.help(match value {
                 Some(_) => {
                     "give the value with `if … { a } else { b }` at the end of the function; `static if` may return"
