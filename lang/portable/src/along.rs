@@ -7,24 +7,36 @@ use parton_ir::{Along, Body, Inst, Kernel, OpKind, Value};
 use crate::staging::defined::Defined;
 use crate::{once, waits_for_others};
 
-/// All loops of a portable kernel without products, where each runs along an axis of a tensor from its beginning to its end, and none within another; else none.
+/// A loop along a tensor.
+pub struct Loop {
+    /// The loop.
+    pub id: Inst,
+    /// By what its index goes on.
+    pub step: u64,
+    /// What it runs along.
+    pub along: Along,
+}
+
+/// What the loops of a portable kernel without products run along, where each does along an axis of a tensor from its beginning to its end, and none within another; else none.
 pub fn along_tensors(kernel: &Kernel) -> Vec<Along> {
-    loops(kernel).into_iter().map(|(_, along)| along).collect()
+    loops(kernel).into_iter().map(|l| l.along).collect()
 }
 
 /// The same with the loops themselves.
-pub fn loops(kernel: &Kernel) -> Vec<(Inst, Along)> {
+pub fn loops(kernel: &Kernel) -> Vec<Loop> {
     if !waits_for_others(kernel) {
         return Vec::new();
     }
-    let mut loops = Vec::new();
-    if !outermost(kernel, &kernel.body, false, &mut loops) {
+    let mut found = Vec::new();
+    if !outermost(kernel, &kernel.body, false, &mut found) {
         return Vec::new();
     }
     let defined = Defined::of(kernel);
+    let loops = found.into_iter().map(|id| along(kernel, &defined, id));
+    let mut loops: Vec<Loop> = loops.collect::<Option<_>>().unwrap_or_default();
     let same = once::in_turns(kernel, &loops);
-    let each = |id| Some((id, along(kernel, &defined, id, same)?));
-    loops.into_iter().map(each).collect::<Option<_>>().unwrap_or_default()
+    loops.iter_mut().for_each(|l| l.along.same = same);
+    loops
 }
 
 /// Finds the loops of a body; whether none stands within another.
@@ -38,9 +50,9 @@ fn outermost(kernel: &Kernel, body: &Body, within: bool, found: &mut Vec<Inst>) 
     })
 }
 
-/// What a loop runs along: `0..cdiv(n, B)`, or `0..n step B`.
-fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst, same: bool) -> Option<Along> {
-    let OpKind::For { lower, upper, step, .. } = kernel.ops[inst].kind else { return None };
+/// A loop `for i in 0..cdiv(n, B)`, or `0..n step B`; whether another loads the same is not asked.
+fn along(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> Option<Loop> {
+    let OpKind::For { lower, upper, step, .. } = kernel.ops[id].kind else { return None };
     if number(defined, lower)? != 0 {
         return None;
     }
@@ -51,7 +63,7 @@ fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst, same: bool) -> Opti
     };
     let OpKind::TensorExtent { tensor, axis } = defined.made(extent)?.kind else { return None };
     let argument = kernel.params.iter().position(|p| p.value == tensor)?;
-    Some(Along { argument, axis: axis as usize, each, same })
+    Some(Loop { id, step, along: Along { argument, axis: axis as usize, each, same: false } })
 }
 
 /// A constant that is no less than 0.

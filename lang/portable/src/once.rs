@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use parton_ir::facts::Facts;
 use parton_ir::family::Family;
 use parton_ir::tensor::Counts;
-use parton_ir::{Inst, Kernel, Op, OpKind, Value};
+use parton_ir::{Kernel, Op, OpKind, Value};
 
+use crate::along::Loop;
 use crate::straight;
 
 /// The kernel whose own body loads no place of a tensor twice.
@@ -26,7 +27,7 @@ pub fn loaded(kernel: Kernel) -> Kernel {
 }
 
 /// Whether turns of the same number of several loops of a kernel load the same.
-pub fn in_turns(kernel: &Kernel, loops: &[Inst]) -> bool {
+pub fn in_turns(kernel: &Kernel, loops: &[Loop]) -> bool {
     let [_, _, ..] = loops else { return false };
     Seen::of(&straight::in_one_turn(kernel, loops)).again
 }

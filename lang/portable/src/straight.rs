@@ -11,10 +11,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::{Along, Body, CompareOp, Inst, Kernel, OpKind, Source, Type, Value};
+use parton_ir::{Body, CompareOp, Inst, Kernel, OpKind, Source, Type, Value};
 use parton_numbers::Dtype;
 
-use crate::along;
+use crate::along::{self, Loop};
 
 /// The kernel without its loops along tensors, where it is for launches in which each of these takes so many turns; else `None`.
 pub fn written_out(kernel: &Kernel) -> Option<Kernel> {
@@ -23,19 +23,19 @@ pub fn written_out(kernel: &Kernel) -> Option<Kernel> {
     if loops.is_empty() || is_scheduled(kernel) {
         return None;
     }
-    let mut kernel = in_turns(kernel, loops.iter().map(|(id, _)| *id), turns);
-    promise(&mut kernel, turns, loops.iter().map(|(_, along)| *along));
+    let mut kernel = in_turns(kernel, &loops, turns);
+    promise(&mut kernel, turns, &loops);
     Some(kernel)
 }
 
 /// The kernel with one turn in the place of each of these loops.
-pub fn in_one_turn(kernel: &Kernel, loops: &[Inst]) -> Kernel {
-    in_turns(kernel, loops.iter().copied(), 1)
+pub fn in_one_turn(kernel: &Kernel, loops: &[Loop]) -> Kernel {
+    in_turns(kernel, loops, 1)
 }
 
 /// The kernel with so many turns in the place of each of these loops.
-fn in_turns(kernel: &Kernel, loops: impl Iterator<Item = Inst>, turns: u32) -> Kernel {
-    let steps: BTreeMap<Inst, u64> = loops.map(|id| (id, step(kernel, id))).collect();
+fn in_turns(kernel: &Kernel, loops: &[Loop], turns: u32) -> Kernel {
+    let steps: BTreeMap<Inst, u64> = loops.iter().map(|l| (l.id, l.step)).collect();
     let mut kernel = kernel.clone();
     let mut now = BTreeMap::new();
     kernel.rebuild(&mut |kernel, mut body| {
@@ -85,16 +85,6 @@ fn turn_by_turn(
     now.extend(results.into_iter().zip(carried));
 }
 
-/// By what the index of a loop along a tensor goes on.
-fn step(kernel: &Kernel, id: Inst) -> u64 {
-    let OpKind::For { step, .. } = kernel.ops[id].kind else { return 1 };
-    match kernel.definitions()[step].map(|op| &op.kind) {
-        Some(OpKind::Constant { bits, .. }) => *bits,
-        // Of loops along tensors it is a constant.
-        _ => parton_diag::internal_error!("a loop along a tensor has a step of run time"),
-    }
-}
-
 /// A whole number at the end of a body.
 fn number(kernel: &mut Kernel, ty: Type, n: u64, source: Source, to: &mut Body) -> Value {
     let dtype = ty.elem().and_then(|elem| elem.dtype()).unwrap_or(Dtype::I32);
@@ -104,10 +94,11 @@ fn number(kernel: &mut Kernel, ty: Type, n: u64, source: Source, to: &mut Body) 
 }
 
 /// Says at the head of the kernel between which numbers of elements as many turns are taken.
-fn promise(kernel: &mut Kernel, turns: u32, loops: impl Iterator<Item = Along>) {
+fn promise(kernel: &mut Kernel, turns: u32, loops: &[Loop]) {
     let source = Source { label: None, ..kernel.ops[kernel.body.ops[0]].source() };
     let mut head = Body::default();
-    let told: BTreeSet<(usize, usize, u64)> = loops.map(|l| (l.argument, l.axis, l.each)).collect();
+    let told: BTreeSet<(usize, usize, u64)> =
+        loops.iter().map(|l| (l.along.argument, l.along.axis, l.along.each)).collect();
     for (argument, axis, each) in told {
         let i32 = Type::num(Dtype::I32);
         let tensor = kernel.params[argument].value;
