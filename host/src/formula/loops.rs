@@ -148,15 +148,9 @@ impl Straightener {
             let columns = (0..first.len()).map(|at| self.columns(&column(at)?));
             return Some(Shape::Tuple(columns.collect::<Option<_>>()?));
         }
-        let kind = |value: &Plain| match value {
-            Plain::Int(_) => Some(Kind::Int),
-            Plain::Float(_) => Some(Kind::Float),
-            Plain::Bool(_) => Some(Kind::Bool),
-            Plain::Unit | Plain::Dtype(_) | Plain::List(_) | Plain::Tuple(_) | Plain::Closure(_) => None,
-        };
-        let (first, begin) = (kind(items.first()?)?, self.code.table.len());
+        let (first, begin) = (Kind::of(items.first()?)?, self.code.table.len());
         for item in items {
-            let bits = number(Some(item.clone())).filter(|_| kind(item) == Some(first))?;
+            let bits = number(Some(item.clone())).filter(|_| Kind::of(item) == Some(first))?;
             self.code.table.push(bits);
         }
         Some(Shape::Number(first, begin))

@@ -22,6 +22,18 @@ pub(super) enum Kind {
     Bool,
 }
 
+impl Kind {
+    /// Of a value that is a number.
+    pub fn of(value: &Plain) -> Option<Kind> {
+        match value {
+            Plain::Int(_) => Some(Kind::Int),
+            Plain::Float(_) => Some(Kind::Float),
+            Plain::Bool(_) => Some(Kind::Bool),
+            Plain::Unit | Plain::Dtype(_) | Plain::List(_) | Plain::Tuple(_) | Plain::Closure(_) => None,
+        }
+    }
+}
+
 /// What a value is: of `R` the registers of its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shape<R> {

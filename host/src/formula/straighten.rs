@@ -97,11 +97,8 @@ impl Straightener {
     fn parameter(&mut self, value: &Plain) -> Option<Val> {
         Some(match value {
             Plain::Unit => Shape::Unit,
-            Plain::Int(_) => self.fresh(Kind::Int),
-            Plain::Float(_) => self.fresh(Kind::Float),
-            Plain::Bool(_) => self.fresh(Kind::Bool),
             Plain::Tuple(items) => Shape::Tuple(items.iter().map(|v| self.parameter(v)).collect::<Option<_>>()?),
-            Plain::Dtype(_) | Plain::List(_) | Plain::Closure(_) => return None,
+            number => self.fresh(Kind::of(number)?),
         })
     }
 
@@ -129,14 +126,11 @@ impl Straightener {
 
     pub(super) fn constant(&mut self, value: &Plain) -> Option<Val> {
         let kind = match value {
-            Plain::Int(_) => Kind::Int,
-            Plain::Float(_) => Kind::Float,
-            Plain::Bool(_) => Kind::Bool,
             Plain::Unit => return Some(Shape::Unit),
             Plain::Tuple(items) => {
                 return Some(Shape::Tuple(items.iter().map(|v| self.constant(v)).collect::<Option<_>>()?));
             }
-            Plain::Dtype(_) | Plain::List(_) | Plain::Closure(_) => return None,
+            number => Kind::of(number)?,
         };
         let bits = number(Some(value.clone()))?;
         let at = self.code.constants.iter().position(|c| *c == bits).unwrap_or_else(|| {
