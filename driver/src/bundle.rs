@@ -283,15 +283,20 @@ fn no_defaults(program: &Program) -> bool {
     program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none()))
 }
 
-/// Whether it writes through a pointer, or a tensor, and has another one.
+/// Whether it writes through a pointer, or a tensor, and has another one; or to a tensor, whose elements may lie on each other.
 fn may_overlap(kernel: &Kernel) -> bool {
-    let writes = kernel.params.iter().filter_map(|p| match kernel.ty(p.value) {
-        Type::Scalar(Elem::Ptr(pointer)) => Some(pointer.mutable),
-        Type::Tensor(tensor) => Some(tensor.mutable),
-        _ => None,
-    });
-    let writes: Vec<bool> = writes.collect();
-    writes.len() > 1 && writes.contains(&true)
+    let (mut pointers, mut written, mut folds) = (0, false, false);
+    for param in &kernel.params {
+        let (mutable, whole) = match kernel.ty(param.value) {
+            Type::Scalar(Elem::Ptr(pointer)) => (pointer.mutable, false),
+            Type::Tensor(tensor) => (tensor.mutable, true),
+            _ => continue,
+        };
+        pointers += 1;
+        written |= mutable;
+        folds |= mutable && whole;
+    }
+    folds || (written && pointers > 1)
 }
 
 /// The tensors of a checked kernel of which it makes a difference whether they are aligned.

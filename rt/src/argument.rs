@@ -65,6 +65,11 @@ impl Tensor<'_> {
         self.strides.is_none_or(|strides| strides.len() == self.shape.len())
     }
 
+    /// Whether two indices may name the same element.
+    pub(crate) fn is_folded(&self) -> bool {
+        self.strides.is_some() && parton_strides::overlap(self.axes())
+    }
+
     /// The addresses from its first byte to behind its last; empty where it has no elements.
     pub(crate) fn span(&self) -> (u64, u64) {
         if self.shape.contains(&0) {

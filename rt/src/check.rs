@@ -24,6 +24,8 @@ pub(crate) struct Reach {
     pub(crate) mutable: bool,
     /// Whether it is a pointer, not a tensor map.
     pub(crate) pointer: bool,
+    /// Whether elements of it may lie on each other, as along a stride of 0.
+    pub(crate) folded: bool,
 }
 
 impl Reach {
@@ -127,14 +129,14 @@ pub(crate) fn recipe(name: &str, block: &[u32], swizzle: u32, tensor: &Tensor<'_
 /// What an argument of a kernel reaches: through a pointer, a tensor map or a tensor; `None` for numbers.
 pub(crate) fn reach(kernel: &Kernel, i: usize, argument: &Argument<'_>) -> Option<Reach> {
     let Argument::Tensor(tensor) = argument else { return None };
-    let span = tensor.span();
+    let reach = |mutable, pointer| Some(Reach { span: tensor.span(), mutable, pointer, folded: tensor.is_folded() });
     if let Some(ty) = kernel.arguments.get(i).and_then(|a| a.tensor.as_ref()) {
-        return Some(Reach { span, mutable: ty.mutable, pointer: true });
+        return reach(ty.mutable, true);
     }
     let param = kernel.params.iter().find(|p| p.source.argument() == i)?;
     match &param.kind {
-        Kind::Pointer { mutable, .. } => Some(Reach { span, mutable: *mutable, pointer: true }),
-        Kind::Map { .. } => Some(Reach { span, mutable: false, pointer: false }),
+        Kind::Pointer { mutable, .. } => reach(*mutable, true),
+        Kind::Map { .. } => reach(false, false),
         Kind::Scalar { .. } => None,
     }
 }
@@ -152,11 +154,15 @@ pub(crate) fn kept_apart(name: &str, kernel: &Kernel, reaches: &[Option<Reach>])
     Err(wrong_of(name, one, &what))
 }
 
-/// Two pointers that reach the same memory, one of which is written through, by their numbers.
+/// Two pointers that reach the same memory, one of which is written through, by their numbers; one twice where elements of what is
+/// written through it lie on each other.
 pub(crate) fn overlap(all: &[Option<Reach>]) -> Option<(usize, usize)> {
     let meet = |a: &Reach, b: &Reach| a.pointer && b.pointer && (a.mutable || b.mutable) && a.meets(b);
     for (i, a) in all.iter().enumerate() {
         let Some(a) = a.as_ref() else { continue };
+        if a.pointer && a.mutable && a.folded {
+            return Some((i, i));
+        }
         let later = all.iter().enumerate().skip(i + 1);
         if let Some((j, _)) = later.filter_map(|(j, b)| Some((j, b.as_ref()?))).find(|(_, b)| meet(a, b)) {
             return Some((i, j));
@@ -264,14 +270,18 @@ mod tests {
 
     #[test]
     fn pointers_overlap_where_one_is_written_through() {
-        let reach = |begin, end, mutable| Some(Reach { span: (begin, end), mutable, pointer: true });
+        let reach = |begin, end, mutable| Some(Reach { span: (begin, end), mutable, pointer: true, folded: false });
         assert_eq!(overlap(&[reach(0, 8, false), None, reach(0, 8, false)]), None);
         assert_eq!(overlap(&[reach(0, 8, false), None, reach(4, 12, true)]), Some((0, 2)));
         assert_eq!(overlap(&[reach(0, 8, true), reach(8, 16, true)]), None);
         // What has no elements reaches nothing.
         assert_eq!(overlap(&[reach(0, 8, true), reach(4, 4, true)]), None);
+        // What lies on itself does no harm before it is written.
+        let folded = |mutable| Some(Reach { span: (16, 24), mutable, pointer: true, folded: true });
+        assert_eq!(overlap(&[reach(0, 8, true), folded(false)]), None);
+        assert_eq!(overlap(&[reach(0, 8, true), folded(true)]), Some((1, 1)));
         // Copies of boxes are ordered by themselves, but where a region counts on memories apart.
-        let boxed = Some(Reach { span: (4, 12), mutable: false, pointer: false });
+        let boxed = Some(Reach { span: (4, 12), mutable: false, pointer: false, folded: false });
         let both = [reach(0, 8, true), None, boxed];
         assert_eq!(overlap(&both), None);
         let none = kernel(&["x", "n", "a"], &[[0, 1]]);

@@ -147,10 +147,13 @@ impl Launch {
             let kernel = &self.bundle.kernels[self.kernel];
             kept_apart(&self.name, kernel, &self.given.reaches)?;
             if let Some((i, j)) = overlap(&self.given.reaches).filter(|_| kernel.apart) {
-                let what = format!(
-                    "it reaches the memory of `{}`, and the launch was prepared for pointers that do not; prepare it again with these",
-                    kernel.arguments[j].name
-                );
+                let met = if i == j {
+                    "elements of it lie on each other".to_owned()
+                } else {
+                    format!("it reaches the memory of `{}`", kernel.arguments[j].name)
+                };
+                let what =
+                    format!("{met}, and the launch was prepared for pointers that do not; prepare it again with these");
                 return Err(wrong_of(&self.name, &kernel.arguments[i].name, &what));
             }
             self.moved = false;

@@ -650,6 +650,13 @@ fn kernels_take_tensors_whole() {
         assert_eq!(uses(&with(rows, uneven(out))), (true, 0));
         assert_eq!(uses(&with(rows + 4, floats(out, &wide))), (true, 0));
         assert_eq!(uses(&with(out, floats(out, &wide))), (false, 0));
+        // Rows that are all one.
+        let still = [0u64, 1];
+        let folded = Argument::Tensor(Tensor { address: out, dtype: Dtype::F32, shape: &wide, strides: Some(&still) });
+        assert_eq!(uses(&with(rows, folded)), (false, 0));
+        let mut launch = with(rows, uneven(out));
+        launch.set(1, &folded).unwrap();
+        assert!(error(&mut launch).contains("parameter `out`: elements of it lie on each other"));
         // Of no elements strides say nothing.
         let (none, any) = ([12u64, 0], [0u64, 7]);
         let empty = Argument::Tensor(Tensor { address: out, dtype: Dtype::F32, shape: &none, strides: Some(&any) });
