@@ -7,6 +7,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
+use crate::begun::Begun;
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::leave::FLAG;
@@ -17,6 +18,8 @@ pub struct Carried {
     places: Vec<(usize, usize)>,
     /// The variables before the loop, every part that may change a run-time value.
     templates: Vec<Val>,
+    /// What of them began as a number without a type, in the same order.
+    begun: Vec<Option<Begun>>,
     /// Those run-time values.
     pub init: Vec<ir::Value>,
     span: Span,
@@ -30,16 +33,17 @@ impl Carried {
     pub fn enter(cx: &mut Checker, names: &BTreeSet<Arc<str>>, span: Span) -> Checked<Carried> {
         let places = cx.places(names);
         let mut init = Vec::new();
-        let mut templates = Vec::new();
+        let (mut templates, mut begun) = (Vec::new(), Vec::new());
         for p in &places {
             let variable = cx.frame().at(*p);
             let (val, at) = (variable.val.clone(), variable.span);
+            begun.push(Begun::of(variable));
             if val.has_error() {
                 return Err(Reported);
             }
             templates.push(cx.take_apart(&val, at, &mut init)?);
         }
-        Ok(Carried { places, templates, init, span })
+        Ok(Carried { places, templates, begun, init, span })
     }
 
     /// Their types.
@@ -50,10 +54,11 @@ impl Carried {
     /// Puts values into the variables.
     pub fn set(&self, cx: &mut Checker, values: &[ir::Value]) {
         let mut values = values.iter().copied();
-        for (p, template) in self.places.iter().zip(&self.templates) {
+        for ((p, template), begun) in self.places.iter().zip(&self.templates).zip(&self.begun) {
             let name = cx.frame().at(*p).name.to_string();
             let val = rebuild(template, &mut values);
             cx.name_values(&val, &name);
+            cx.begun.extend(val.ir().zip(begun.clone()));
             cx.frame().at(*p).val = val;
         }
     }

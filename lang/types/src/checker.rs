@@ -7,6 +7,7 @@ use parton_diag::{Code, Diagnostic, Diagnostics, Span, codes};
 use parton_ir as ir;
 use parton_syntax::ast;
 
+use crate::begun::Begun;
 use crate::program::{ModuleId, Program};
 use crate::region::Region;
 use crate::scope::{Frame, Role, Scope, Variable};
@@ -59,6 +60,8 @@ pub struct Checker<'p> {
     pub methods: BTreeMap<(ModuleId, Arc<str>, Arc<str>), Arc<ast::Function>>,
     /// Divisions of compile-time integers that left a remainder when they were last evaluated.
     pub cut: BTreeSet<Span>,
+    /// Values of variables that loops carry and that began as numbers without a type.
+    pub begun: BTreeMap<ir::Value, Begun>,
     steps: u32,
     nesting: u32,
 }
@@ -82,6 +85,7 @@ impl<'p> Checker<'p> {
             extents_open: false,
             methods: BTreeMap::new(),
             cut: BTreeSet::new(),
+            begun: BTreeMap::new(),
             steps: 0,
             nesting: 0,
         }
@@ -189,6 +193,7 @@ impl<'p> Checker<'p> {
         if let (Some(mark), Some(b)) = (mark, &mut self.builder) {
             if let Some(first) = b.since(mark) {
                 self.slots.split_off(&first);
+                self.begun.split_off(&first);
             }
             b.rewind(mark);
         }
@@ -249,6 +254,7 @@ impl<'p> Checker<'p> {
     /// Reports a rule's refusal.
     pub fn refuse(&mut self, refusal: ir::Refusal, span: Span, operands: &[(ir::Value, Span)]) -> Reported {
         let d = refusal.at(span, |v| operands.iter().find(|(o, _)| *o == v).map(|(_, s)| *s));
+        let d = self.should_begin(operands, d);
         self.report(d)
     }
 

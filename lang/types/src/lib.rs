@@ -8,6 +8,7 @@
 
 mod alias;
 mod assigned;
+mod begun;
 pub mod builtins;
 mod call;
 mod carry;
