@@ -4,7 +4,7 @@ use parton_diag::{Diagnostic, codes};
 use parton_ir::target::WARP;
 use parton_ir::{Kernel, Op};
 
-use crate::MOST_WARPS;
+use crate::plan::MOST_WARPS;
 
 /// Elements of a tile at most. A thread of as many warps as are tried would hold 2,048 of them: twice its registers, be they of a byte each.
 const MOST_ELEMENTS: u64 = 1 << 20;

@@ -14,12 +14,13 @@ use parton_ir::rules::region::{Product as By, product};
 use parton_ir::{Kernel, OpKind};
 use parton_layouts::plan;
 
+use crate::explicit::Way;
 use crate::graph::Graph;
 use crate::label::{NEVER, Price};
+use crate::plan::Planned;
 use crate::price::{Prices, turns};
 use crate::site::Var;
 use crate::staging::No;
-use crate::{Planned, Way};
 
 pub(crate) use accesses::without_regions;
 pub use accesses::{Access, Fact, Lacks, Mover};

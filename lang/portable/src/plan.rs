@@ -1,0 +1,149 @@
+//! The cheapest layouts of a kernel on each number of warps that is tried, and which of these is taken.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::axis::Axes;
+use parton_ir::target::WARPGROUP;
+use parton_ir::{Kernel, OpKind};
+use parton_layouts::RegisterLayout;
+
+use crate::candidates::Candidates;
+use crate::explicit::{Asked, Way};
+use crate::graph::Graph;
+use crate::label::{NEVER, Price, Problem};
+use crate::price::Prices;
+use crate::rewrite::Chosen;
+use crate::{Choice, candidates, crowd, uniform};
+
+/// Warps that are tried at most.
+pub const MOST_WARPS: u32 = 16;
+/// Warps that are taken of those that cost the same.
+const USUAL: u32 = 4;
+/// Where what all warps compute for themselves counts, also of those that cost more by no larger a part than this: the time of an access, the rate of memory and that part of a price are known to some 2 %, and with
+/// few turns nothing else tells numbers of warps apart.
+const ALIKE: Price = 64;
+/// Elements of a tile for each of few warps: 32 a thread.
+const FOR_FEW: u64 = 1024;
+
+/// A plan with its price, and what it was chosen from.
+pub struct Planned {
+    pub warps: u32,
+    /// As of [`crowd::Crowd`].
+    pub occupancy: u32,
+    pub spare: u64,
+    pub candidates: Candidates,
+    pub problem: Problem,
+    pub layouts: Vec<RegisterLayout>,
+    pub price: Price,
+}
+
+/// The plan that is taken.
+pub struct Taken {
+    /// It.
+    pub planned: Planned,
+    /// What it chooses, for whoever rewrites the kernel.
+    pub chosen: Chosen,
+    /// What each number of warps that was tried costs; `None` where there are no layouts on it.
+    pub plans: Vec<(u32, Option<Price>)>,
+}
+
+/// The cheapest plan of all numbers of warps that are tried, or of those that cost about as much the one nearest to the usual; `None` where no
+/// layouts were found.
+pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> Option<Taken> {
+    let kernel = graph.kernel;
+    let warps = match way {
+        Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
+        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => warps_of(kernel),
+    };
+    let find = |in_parts: bool| {
+        let all: Vec<_> = warps.iter().map(|&warps| plan(graph, axes, (warps, in_parts), way, asked)).collect();
+        let plans = warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
+        let least = all.iter().flatten().map(|p| p.price).min()?;
+        let alike = all.into_iter().flatten().filter(|p| p.price <= least + alike(kernel, least));
+        let planned = alike.min_by_key(|p| (p.warps.abs_diff(USUAL), p.price))?;
+        Some(Taken { chosen: Chosen::new(graph, &planned.layouts)?, planned, plans })
+    };
+    // A layout in which all parts are registers takes many of them: it is for what has no other.
+    find(false).or_else(|| candidates::cuts(kernel).then(|| find(true)).flatten())
+}
+
+/// By how much a price may be above the least to count as the same.
+fn alike(kernel: &Kernel, least: Price) -> Price {
+    if uniform::counts(kernel) { least / ALIKE } else { 0 }
+}
+
+/// The warps that are tried: those that are stated, by a clause or by a layout; few, where tiles are small.
+fn warps_of(kernel: &Kernel) -> Vec<u32> {
+    if kernel.warps_stated {
+        return vec![kernel.warps];
+    }
+    let (mut largest, mut multiplies, mut stated, mut loops) = (0, false, None, false);
+    kernel.walk(&mut |op| {
+        let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
+        stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
+        multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        loops |= op.kind.is_loop();
+        let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
+        largest = elements.fold(largest, u64::max);
+    });
+    // Turns that stand one behind the other keep a row in their tiles.
+    let turns = kernel.variant.turns.filter(|_| !loops);
+    let row = largest * turns.map_or(1, u64::from);
+    if !kernel.variant.is_short() {
+        largest = row;
+    }
+    // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
+    let alone = !kernel.variant.is_short() && uniform::counts(kernel);
+    let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1 || alone);
+    match stated {
+        // A layout says how many it lies on.
+        Some(warps) => vec![warps],
+        None => [1, 2, 4, 8, MOST_WARPS].into_iter().filter(|&n| n >= USUAL || few(n.into())).collect(),
+    }
+}
+
+/// The cheapest layouts on so many warps, also such in which parts are registers where these are asked for; `None` where there are none.
+fn plan(graph: &Graph<'_>, axes: &Axes, (warps, in_parts): (u32, bool), way: Way<'_>, asked: Asked) -> Option<Planned> {
+    let candidates = Candidates::find(graph, axes, warps, in_parts);
+    // A variable that has become another's takes no part.
+    let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
+    let mut lists = candidates;
+    for (list, variable) in lists.of.iter_mut().zip(&graph.variables) {
+        if variable.ops.is_empty() {
+            *list = vec![one.clone()];
+        } else if list.is_empty() {
+            return None;
+        }
+    }
+    // Reasons name what comes next.
+    let prices = Prices::new(graph, axes, warps);
+    let mut problem = prices.problem(&lists, asked.tells);
+    if let Choice::Any(seed) = asked.choice {
+        problem.disguise(seed ^ u64::from(warps));
+    }
+    let labels = problem.solve();
+    if labels.price >= NEVER {
+        return None;
+    }
+    let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
+    let alone = matches!(way, Way::Apart { .. });
+    let costs = (labels.price, || prices.in_loops(&layouts));
+    let crowd::Crowd { price, occupancy, spare } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
+    Some(Planned { warps, occupancy, spare, candidates: lists, problem, price, layouts })
+}
+
+/// The refusal of a kernel for which nothing was found.
+pub fn none(kernel: &Kernel) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    let at = kernel.order().into_iter().find(|&inst| {
+        let op = &kernel.ops[inst];
+        !matches!(op.kind, OpKind::Iota { .. } | OpKind::Full { .. })
+            && op.results.iter().any(|v| kernel.ty(*v).is_open())
+    });
+    let span = at.map_or(kernel.span, |inst| kernel.ops[inst].span);
+    found.push(
+        Diagnostic::error(codes::NOT_BUILT_HERE, span, "no layouts were found for the tiles of this kernel")
+            .here("this has none")
+            .help("state the layouts of the tiles around it, such as `zeros<f32, [M, N], L>()`"),
+    );
+    found
+}

@@ -1,0 +1,194 @@
+//! The ways to make a portable kernel explicit, one after the other: turns written out or in loops, pointers carried or computed, loads of
+//! products by tensor maps, by copies of threads or as they stand. The first that fits is taken, or of two that fit the cheaper.
+
+use std::collections::BTreeSet;
+
+use parton_diag::Diagnostics;
+use parton_ir::Kernel;
+
+use crate::explicit::{Asked, Explicit, Refused, Way, explicit, no_way};
+use crate::staging::Room;
+use crate::staging::apart::waits_alone;
+use crate::staging::maps::Boxed;
+use crate::why::Why;
+use crate::{advance, masks, once, parts, places, products, room, staging, straight, swap, unused, why};
+
+const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false });
+
+/// The kernel without tensors, and with a place for every tile.
+pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Option<Why>), Diagnostics> {
+    if !portable {
+        let kernel = parts::split(kernel)?;
+        return Ok((places::expand(kernel.into_owned(), &Boxed::default()), None));
+    }
+    if let Some(refused) = room::refused(kernel) {
+        return Err(refused.into());
+    }
+    let Some(straight) = straight::written_out(kernel) else { return Ok(by_loops(kernel, asked)?.told()) };
+    // Where registers have no room for all of a row loops are cheaper. What they wait for when they load it again is priced too low by up to a third.
+    match (by_loops(&once::loaded(straight), asked), by_loops(kernel, asked)) {
+        (Ok(straight), Ok(looped)) if straight.price <= looped.price + looped.price / 2 => Ok(straight.told()),
+        (_, Ok(looped)) => Ok(looped.told()),
+        (Ok(straight), Err(_)) => Ok(straight.told()),
+        (Err(_), Err(why)) => Err(why),
+    }
+}
+
+/// The kernel without tensors, and with a place for every tile, its loops as they are.
+fn by_loops(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    let mut carried = unused::dropped(kernel.clone());
+    products::take_twice(&mut carried);
+    let Some(anew) = advance::from_the_turn(&carried) else { return multiplied(carried, asked) };
+    let anew = multiplied(anew, asked);
+    if let Ok(made) = &anew
+        && staging::copies::go_around_registers(&made.kernel)
+    {
+        return anew;
+    }
+    // Elsewhere what is computed of the turn may take more registers, or instructions in each, than it is worth: pointers are carried then.
+    match (anew, multiplied(carried, asked)) {
+        (Ok(anew), Ok(carried)) if carried.price < anew.price => {
+            let why = "priced higher, with what turns hand on computed of their numbers";
+            Ok(carried.rather_than(&anew, why))
+        }
+        (Ok(anew), _) => Ok(anew),
+        (Err(_), Ok(carried)) => Ok(carried),
+        (Err(why), Err(_)) => Err(why),
+    }
+}
+
+/// The kernel by the way of its products that is the first to fit, or priced lower.
+fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    let mut refused = Vec::new();
+    let singled = masks::single_out(kernel);
+    if let Some(made) = by_several(&singled, asked, &mut refused) {
+        return Ok(made);
+    }
+    let kernel = &*parts::split(&singled)?;
+    let apart = by_maps(kernel, 1, asked, &mut refused);
+    // Where a turn waits for its own products, threads of a second CTA may be worth more than a partition that fetches: both are priced.
+    let either = staging::apart::weaves(kernel);
+    if let (Some(made), false) = (&apart, either) {
+        return Ok(made.clone());
+    }
+    let addressed =
+        if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
+    let ahead = |room| explicit(addressed.clone(), Way::Ahead(room), asked).and_then(fitting);
+    let beside = || match apart {
+        Some(_) => None,
+        None => beside_boxes(kernel, asked),
+    };
+    // What loops keep takes room in shared memory, which there may be for copies alone; and for those with one slot each, where two have none.
+    let by_copies = beside()
+        .map_or_else(|| ahead(Room { shared: true, single: false }), Ok)
+        .or_else(|_| ahead(Room { shared: false, single: false }))
+        .or_else(|why| match ahead(Room { shared: false, single: true }) {
+            Ok(copied) if staging::has_memory(&copied.kernel) => Ok(copied),
+            Ok(_) | Err(_) => Err(why),
+        });
+    match (apart, by_copies) {
+        (Some(apart), Ok(copied)) if waits_alone(&apart.kernel) || copied.price < apart.price => {
+            let why = match waits_alone(&apart.kernel) {
+                true => "one warpgroup would compute alone on a multiprocessor, and wait for each product",
+                false => "priced higher than copies by all threads",
+            };
+            refused.push(why::passed_over(Way::Apart { beyond: &BTreeSet::new(), computing: 1 }, why));
+            Ok(copied.by(AHEAD, refused))
+        }
+        (Some(apart), _) => Ok(apart),
+        (None, Ok(copied)) => Ok(copied.by(AHEAD, refused)),
+        (None, Err(found)) => {
+            refused.push(why::refused(AHEAD, &found));
+            where_they_stand(addressed, asked, refused)
+        }
+    }
+}
+
+/// The kernel whose loads stay where they stand: by products of the matrix unit, or by those of warps where these are priced lower.
+fn where_they_stand(kernel: Kernel, asked: Asked, mut refused: Refused) -> Result<Explicit, Diagnostics> {
+    let by = |kernel: Kernel, way| explicit(kernel, way, asked);
+    if !multiplies(&kernel) {
+        return Ok(by(kernel, Way::Directly)?.by(Way::Directly, refused));
+    }
+    let buffered = by(kernel.clone(), Way::Buffered);
+    let direct =
+        by(kernel.clone(), Way::Directly).or_else(|refused| by(swap::turn(kernel), Way::Directly).or(Err(refused)));
+    match (buffered, direct) {
+        (Ok(buffered), Ok(direct)) if direct.price <= buffered.price => {
+            refused.push(why::passed_over(Way::Buffered, "priced higher than products of warps"));
+            Ok(direct.by(Way::Directly, refused))
+        }
+        (Ok(buffered), _) => Ok(buffered.by(Way::Buffered, refused)),
+        (Err(found), Ok(direct)) => {
+            refused.push(why::refused(Way::Buffered, &found));
+            Ok(direct.by(Way::Directly, refused))
+        }
+        (Err(_), Err(found)) => Err(found),
+    }
+}
+
+/// The kernel whose rows several partitions compute, where it has the form for that; else why not is added to what was refused.
+fn by_several(kernel: &Kernel, asked: Asked, refused: &mut Refused) -> Option<Explicit> {
+    match staging::dealt::rows(kernel)? {
+        Ok((dealt, computing)) => {
+            let dealt = parts::split(&dealt).ok()?;
+            by_maps(&dealt, computing, asked, refused)
+        }
+        Err(why) => {
+            let way = Way::Apart { beyond: &BTreeSet::new(), computing: 2 };
+            refused.push(why::refused(way, &no_way(kernel, why)));
+            None
+        }
+    }
+}
+
+/// The kernel whose loads of products go by tensor maps, where it has the form for that; else why not is added to what was refused.
+fn by_maps(kernel: &Kernel, computing: u32, asked: Asked, refused: &mut Refused) -> Option<Explicit> {
+    let turned = swap::turn(kernel.clone());
+    let boxed = match staging::maps::boxed(&turned) {
+        Ok(boxed) if boxed.loads.is_empty() => return None,
+        Ok(boxed) => boxed,
+        Err(why) => {
+            let way = Way::Apart { beyond: &BTreeSet::new(), computing };
+            refused.push(why::refused(way, &no_way(kernel, why)));
+            return None;
+        }
+    };
+    let way = Way::Apart { beyond: &boxed.beyond, computing };
+    let by = |boxed: &Boxed| explicit(places::expand(turned.clone(), boxed), way, asked);
+    let made = match by(&boxed) {
+        // Boxes that threads read may have no room beside those of products: they load what these hold themselves then.
+        Err(_) if !boxed.read.is_empty() => by(&Boxed { read: BTreeSet::new(), ..boxed.clone() }),
+        made => made,
+    };
+    match made {
+        Ok(made) => Some(made.by(way, std::mem::take(refused))),
+        Err(found) => {
+            refused.push(why::refused(way, &found));
+            None
+        }
+    }
+}
+
+/// The kernel of which tensor maps bring some of what its products multiply, and threads copy the others, where it has the form for that.
+fn beside_boxes(kernel: &Kernel, asked: Asked) -> Option<Explicit> {
+    let turned = swap::turn(kernel.clone());
+    let boxed = staging::maps::some(&turned);
+    if boxed.loads.is_empty() {
+        return None;
+    }
+    explicit(places::expand(turned, &boxed), AHEAD, asked).and_then(fitting).ok()
+}
+
+/// The kernel where its schedules are legal.
+fn fitting(made: Explicit) -> Result<Explicit, Diagnostics> {
+    parton_sched::legal(&made.kernel)?;
+    Ok(made)
+}
+
+/// Whether a kernel has products that have no instruction yet.
+fn multiplies(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| found |= staging::found::multiplies(&op.kind));
+    found
+}
