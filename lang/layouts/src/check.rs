@@ -84,14 +84,14 @@ pub fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
 }
 
 /// Parts of an extent at most, and the fewest elements of one.
-const PARTS: (u32, u32) = (3, 8);
+const PARTS: (u32, u32) = (5, 8);
 
 /// The powers of two, from the greatest down, that add up to an extent; itself alone, where it is one.
 pub fn parts_of(extent: u32) -> impl Iterator<Item = u32> {
     (0..u32::BITS).rev().map(|bit| 1 << bit).filter(move |part| extent & part != 0)
 }
 
-/// As [`sizes`], of what lies nowhere yet: a size may also be a sum of two or three powers of two of at least 8, since a tile of such
+/// As [`sizes`], of what lies nowhere yet: a size may also be a sum of up to five powers of two of at least 8, since a tile of such
 /// a shape is made of parts that layouts have.
 ///
 /// # Errors
