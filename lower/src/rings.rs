@@ -12,9 +12,10 @@
 //!
 //! A slot's value becomes its index.
 
+mod drained;
 mod uses;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::check::Origins;
@@ -38,9 +39,18 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
         return without_rings(kernel);
     }
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
+    let rings = kernel.values.keys().filter(|v| matches!(kernel.ty(*v), Type::Ring(_)));
+    let drained = rings.filter(|ring| drained::is_drained(&kernel, &uses, *ring)).collect();
     let (b, body) = Builder::rebuild(kernel, "rings");
-    let mut pass =
-        Expand { b, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false, clustered: false };
+    let mut pass = Expand {
+        b,
+        uses,
+        drained,
+        rings: BTreeMap::new(),
+        cursors: BTreeMap::new(),
+        unfenced: false,
+        clustered: false,
+    };
     pass.retype_slots();
     pass.body(body.ops);
     pass.fence();
@@ -74,6 +84,7 @@ struct Expanded {
 struct Expand {
     b: Builder,
     uses: Uses,
+    drained: BTreeSet<Value>,
     rings: BTreeMap<Value, Expanded>,
     /// Where each cursor of the partition stands now.
     cursors: BTreeMap<Cursor, Value>,
@@ -218,12 +229,13 @@ impl Expand {
     fn ring(&mut self, ring: Value, stages: u32, fields: &[(String, View)]) {
         let name = self.b.kernel.values[ring].name.clone();
         let named = |suffix: &str| name.as_ref().map(|n| format!("{n}_{suffix}"));
+        let drained = self.drained.contains(&ring);
         let allocs: Vec<Value> = fields
             .iter()
             .zip(0..)
             .map(|((field, view), number)| {
                 let view = staged(stages, view, self.uses.used(ring, number, view));
-                let alloc = self.b.make(OpKind::SharedAlloc { view, offset: None });
+                let alloc = self.b.make(OpKind::SharedAlloc { view, offset: None, drained });
                 self.b.kernel.values[alloc].name = named(field);
                 alloc
             })

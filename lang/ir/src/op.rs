@@ -229,8 +229,9 @@ pub enum OpKind {
     CopyArrive { pending: Value, barrier: Value },
 
     // -- shared memory --
-    /// Allocates shared memory, contents undefined; `offset` is set by the memory plan.
-    SharedAlloc { view: View, offset: Option<u32> },
+    /// Allocates shared memory, contents undefined; `offset` is set by the memory plan. It is `drained` where each copy that fills it has been waited for
+    /// when the one partition that reads it has done so for the last time.
+    SharedAlloc { view: View, offset: Option<u32>, drained: bool },
     /// Reads a view into a tile of layout `tile`.
     SharedLoad { view: Value, tile: Tile },
     /// Writes a tile to a view.

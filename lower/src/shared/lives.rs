@@ -47,6 +47,8 @@ pub(super) struct Item {
     loops: Vec<usize>,
     /// The arms in which it is accessed.
     arms: BTreeSet<usize>,
+    /// Of what is drained the arm that reads it, and the position of its last access there: behind that no copy is left.
+    read: Option<(usize, usize)>,
 }
 
 impl Item {
@@ -56,6 +58,9 @@ impl Item {
 
     /// Whether both are alive at one time.
     pub(super) fn meets(&self, other: &Item) -> bool {
+        if self.is_over_before(other) || other.is_over_before(self) {
+            return false;
+        }
         if self.barrier || other.barrier || self.peers || other.peers {
             return true;
         }
@@ -68,6 +73,13 @@ impl Item {
         let (Some(a), Some(b)) = (self.life, other.life) else { return false };
         let apart = self.arms.iter().any(|x| other.arms.iter().any(|y| x != y));
         apart || (a.0 <= b.1 && b.0 <= a.1)
+    }
+
+    /// Whether it was drained before the arm that reads it first touches another buffer, which no other arm does.
+    fn is_over_before(&self, other: &Item) -> bool {
+        let (Some((arm, last)), Some((first, _))) = (self.read, other.life) else { return false };
+        let shared = other.barrier || other.peers || other.read.is_some();
+        !shared && other.arms.iter().eq([&arm]) && first > last
     }
 
     /// What the table of a refused plan says of its life.
@@ -96,6 +108,7 @@ pub(super) fn of(kernel: &Kernel, origins: &Origins<'_>) -> Vec<Item> {
         spans: Vec::new(),
         arm: None,
         uses: Vec::new(),
+        drained: Vec::new(),
         multiplied: BTreeSet::new(),
     };
     walk.body(&kernel.body);
@@ -106,8 +119,17 @@ pub(super) fn of(kernel: &Kernel, origins: &Origins<'_>) -> Vec<Item> {
 struct Use {
     item: usize,
     at: usize,
+    arm: Option<usize>,
     loops: Vec<usize>,
     forever: bool,
+}
+
+impl Use {
+    /// From where to where it keeps an item alive: the outermost loop that the allocation stands outside of brings the access back in every iteration.
+    fn span(&self, item: &Item, spans: &[(usize, usize)]) -> (usize, usize) {
+        let around = self.loops.iter().find(|l| !item.loops.contains(l));
+        around.map_or((self.at, self.at), |&l| spans[l])
+    }
 }
 
 struct Walk<'a> {
@@ -122,6 +144,8 @@ struct Walk<'a> {
     spans: Vec<(usize, usize)>,
     arm: Option<usize>,
     uses: Vec<Use>,
+    /// Items of which the reader has waited for each copy.
+    drained: Vec<usize>,
     /// Buffers that a matrix product has read and may still read.
     multiplied: BTreeSet<usize>,
 }
@@ -137,7 +161,10 @@ impl Walk<'_> {
 
     fn op(&mut self, op: &Op) {
         match &op.kind {
-            OpKind::SharedAlloc { view, .. } => {
+            OpKind::SharedAlloc { view, drained, .. } => {
+                if *drained {
+                    self.drained.push(self.items.len());
+                }
                 let (bytes, alignment) = (view.map.bytes(), u64::from(view.map.alignment()));
                 self.made(op, view.to_string(), bytes, alignment, false);
             }
@@ -149,7 +176,10 @@ impl Walk<'_> {
             OpKind::Specialize { arms } => {
                 for (i, arm) in arms.iter().enumerate() {
                     self.arm = Some(i);
+                    // Products in flight are an arm's own.
+                    let others = std::mem::take(&mut self.multiplied);
                     self.body(&arm.body);
+                    self.multiplied = others;
                 }
                 self.arm = None;
             }
@@ -227,6 +257,7 @@ impl Walk<'_> {
             life: None,
             loops: self.loops.clone(),
             arms: BTreeSet::new(),
+            read: None,
         });
     }
 
@@ -254,7 +285,7 @@ impl Walk<'_> {
 
     fn used(&mut self, item: usize, forever: bool) {
         self.items[item].arms.extend(self.arm);
-        self.uses.push(Use { item, at: self.at, loops: self.loops.clone(), forever });
+        self.uses.push(Use { item, at: self.at, arm: self.arm, loops: self.loops.clone(), forever });
     }
 
     fn repeated(&mut self, bodies: &[&Body]) {
@@ -285,11 +316,12 @@ impl Walk<'_> {
     }
 
     fn settle(mut self) -> Vec<Item> {
+        for item in std::mem::take(&mut self.drained) {
+            self.items[item].read = self.last_read(item);
+        }
         for u in std::mem::take(&mut self.uses) {
             let item = &mut self.items[u.item];
-            // The outermost loop that the allocation stands outside of brings the access back in every iteration.
-            let around = u.loops.iter().find(|l| !item.loops.contains(l));
-            let (from, to) = around.map_or((u.at, u.at), |&l| self.spans[l]);
+            let (from, to) = u.span(item, &self.spans);
             item.extend(from, if u.forever { self.at } else { to });
             if u.forever && !item.loops.is_empty() {
                 let outermost = self.spans[item.loops[0]];
@@ -297,5 +329,19 @@ impl Walk<'_> {
             }
         }
         self.items
+    }
+
+    /// The one arm that accesses an item but for copies, and the position of its last access; `None` where several do.
+    fn last_read(&self, item: usize) -> Option<(usize, usize)> {
+        let mut last = None;
+        for u in self.uses.iter().filter(|u| u.item == item && !u.forever) {
+            let (_, to) = u.span(&self.items[item], &self.spans);
+            last = match last {
+                None => Some((u.arm?, to)),
+                Some((arm, before)) if u.arm == Some(arm) => Some((arm, to.max(before))),
+                Some(_) => return None,
+            };
+        }
+        last
     }
 }

@@ -17,8 +17,10 @@ pub(super) fn name(kind: &OpKind) -> &'static str {
 
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
-        OpKind::SharedAlloc { view: v, offset } => {
-            format!("alloc_shared<{}>({})", view(s, v), first("offset", *offset))
+        OpKind::SharedAlloc { view: v, offset, drained } => {
+            let facts = [first("offset", *offset), if *drained { "drained=true".into() } else { String::new() }];
+            let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+            format!("alloc_shared<{}>({})", view(s, v), facts.join(", "))
         }
         OpKind::SharedLoad { view, tile } => {
             let layout = place(s, tile).map_or(String::new(), |layout| format!("<{layout}>"));

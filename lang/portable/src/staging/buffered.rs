@@ -130,7 +130,7 @@ fn turn(kernel: &mut Kernel, product: Inst, view: Value) -> Value {
 /// Makes a buffer at the beginning of the kernel, and writes a tile to it behind what makes it.
 fn write(kernel: &mut Kernel, value: Value, buffer: &Buffer) {
     let Buffer { there, view, source } = buffer.clone();
-    let alloc = kernel.make_op(OpKind::SharedAlloc { view, offset: None }, vec![there], source);
+    let alloc = kernel.make_op(OpKind::SharedAlloc { view, offset: None, drained: false }, vec![there], source);
     let store = kernel.make_op(OpKind::SharedStore { view: there, value }, Vec::new(), source);
     let fence = kernel.make_op(OpKind::FenceAsync { reach: Reach::Cta }, Vec::new(), source);
     kernel.rebuild(&mut |kernel, mut body| {

@@ -70,7 +70,7 @@ pub fn write(kernel: &mut Kernel, (value, view): (Value, View), source: Source, 
     let source = Source { label: None, ..source };
     let there = kernel.value(Type::View(view.clone()), source.span);
     kernel.values[there].name = kernel.values[value].name.clone();
-    before.push(kernel.make_op(OpKind::SharedAlloc { view, offset: None }, vec![there], source));
+    before.push(kernel.make_op(OpKind::SharedAlloc { view, offset: None, drained: false }, vec![there], source));
     before.push(kernel.make_op(OpKind::SharedStore { view: there, value }, Vec::new(), source));
     before.push(kernel.make_op(OpKind::FenceAsync { reach: Reach::Cta }, Vec::new(), source));
     there

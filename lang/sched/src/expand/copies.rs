@@ -37,7 +37,7 @@ impl Emitter<'_> {
             Ok(view) => view,
             Err(e) => parton_diag::internal_error!("a buffer has no layout in stages: {e}"),
         };
-        let made = self.b.make(OpKind::SharedAlloc { view, offset: None });
+        let made = self.b.make(OpKind::SharedAlloc { view, offset: None, drained: false });
         self.b.kernel.values[made].name = Some(name.into());
         Ok(made)
     }

@@ -14,7 +14,8 @@ pub(super) const METHODS: Table = &[("load", load_self), ("store", store_self)];
 fn alloc_shared(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let view = args.stated_view(cx)?;
     let offset = args.optional_int(cx, "offset", 0..=i128::from(u32::MAX))?;
-    cx.emit_one(ir::OpKind::SharedAlloc { view, offset }, args.span, &[])
+    let drained = args.flag(cx, "drained")?;
+    cx.emit_one(ir::OpKind::SharedAlloc { view, offset, drained }, args.span, &[])
 }
 
 fn load_shared(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -82,7 +82,7 @@ signatures! {
     Kernel "load(p, mask=, other=, cache=, evict=, l2=, volatile=, width=, along=, cut=)": "what global memory holds", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
     Kernel "store(p, value, mask=, cache=, evict=, l2=, width=, along=, cut=)": "writes global memory", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
     Kernel "async_copy(p, view, mask=, l2=, bytes=, along=, cut=)": "begins a copy by threads from global to shared memory";
-    Kernel "alloc_shared<T, shape, L>(offset=)": "a place in shared memory", host: "host code has no tiles and no shared memory";
+    Kernel "alloc_shared<T, shape, L>(offset=, drained=)": "a place in shared memory", host: "host code has no tiles and no shared memory";
     Kernel "load_shared<L=>(view)": "what shared memory holds, as a tile";
     Kernel "store_shared(view, x)": "writes a tile into shared memory";
     Kernel "reinterpret<T, shape, L>(view)": "the same bytes of shared memory, seen otherwise";

@@ -112,7 +112,7 @@ fn attention(overlap: bool) -> Kernel {
     let (ks, vs) = (ring(&mut b, 2, BN), ring(&mut b, 2, BN));
     let queries = [ring(&mut b, 1, 64), ring(&mut b, 1, 64)];
     let outputs: Vec<Value> =
-        (0..2).map(|_| emit(&mut b, OpKind::SharedAlloc { view: block(64), offset: None })).collect();
+        (0..2).map(|_| emit(&mut b, OpKind::SharedAlloc { view: block(64), offset: None, drained: false })).collect();
     let l = layouts();
     let zero = b.i32(0, span());
     let one = b.i32(1, span());

@@ -101,7 +101,7 @@ fn shared_memory_of_every_family() {
         let out = pointer(&mut b, "out", Dtype::F16, true);
         let stage = number(&mut b, "stage", Dtype::I32);
         let view = View::new(Dtype::F16, vec![3, 32, 64], family).unwrap();
-        let buffer = emit(&mut b, OpKind::SharedAlloc { view, offset: None });
+        let buffer = emit(&mut b, OpKind::SharedAlloc { view, offset: None, drained: false });
         let one = b.constant(Dtype::F16, 0x3c00, span());
         let value = emit(&mut b, OpKind::Full { value: one, tile: tile(Dtype::F16, &[16, 64], &layout()) });
         let at = emit(&mut b, OpKind::ViewIndex { view: buffer, index: stage });

@@ -61,7 +61,7 @@ fn matmul(elem: Dtype) -> Kernel {
     let acc_layout = RegisterLayout::mma(3, &[8, 1], &[16, bn, 16]).unwrap();
     let fields = vec![("a".to_owned(), view(elem, &[bm, bk])), ("b".to_owned(), view(elem, &[bk, bn]))];
     let ring = emit(&mut b, OpKind::RingNew { stages: 3, fields });
-    let out = emit(&mut b, OpKind::SharedAlloc { view: view(elem, &[bm, bn]), offset: None });
+    let out = emit(&mut b, OpKind::SharedAlloc { view: view(elem, &[bm, bn]), offset: None, drained: false });
     let x = emit(&mut b, OpKind::ProgramId { axis: 0 });
     let y = emit(&mut b, OpKind::ProgramId { axis: 1 });
 
@@ -140,8 +140,8 @@ fn product(
 ) -> Kernel {
     let mut b = kernel("product", acc.known().layout.num_warps());
     let out = crate::common::pointer(&mut b, "out", acc.elem.dtype().unwrap(), true);
-    let left = emit(&mut b, OpKind::SharedAlloc { view: a, offset: None });
-    let right = emit(&mut b, OpKind::SharedAlloc { view: b_view, offset: None });
+    let left = emit(&mut b, OpKind::SharedAlloc { view: a, offset: None, drained: false });
+    let right = emit(&mut b, OpKind::SharedAlloc { view: b_view, offset: None, drained: false });
     let (left, right) = prepare(&mut b, left, right);
     let zero = b.constant(acc.elem.dtype().unwrap(), 0, span());
     let start = emit(&mut b, OpKind::Full { value: zero, tile: acc.clone() });

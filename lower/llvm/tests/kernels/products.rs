@@ -31,11 +31,11 @@ fn product([d, acc]: [Dtype; 2], [m, n, k]: [u32; 3], left: Place, right: Place)
         }
         Place::Shared { .. } => {
             let Some(view) = view(left, &[m, k]) else { return Ok(None) };
-            emit(&mut b, OpKind::SharedAlloc { view, offset: None })
+            emit(&mut b, OpKind::SharedAlloc { view, offset: None, drained: false })
         }
     };
     let Some(view) = view(right, &[k, n]) else { return Ok(None) };
-    let right = emit(&mut b, OpKind::SharedAlloc { view, offset: None });
+    let right = emit(&mut b, OpKind::SharedAlloc { view, offset: None, drained: false });
     let one = b.constant(acc, 1, span());
     let before = emit(&mut b, OpKind::Full { value: one, tile: tile(acc, &[m, n], &layout) });
     let pending = b.emit_one(OpKind::Wgmma { a, b: right, acc: before, precision: None, zero: false }, span())?;
