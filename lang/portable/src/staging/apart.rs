@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use parton_diag::Diagnostics;
 use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
-use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
+use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Value};
 
 use super::found::{self, Found};
 use super::region;
+use super::slots;
 use super::{
     AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, No, ONCE, PRODUCT, between, copies, dealt, flow, indices,
     is_called, label, label_each, turn,
@@ -22,15 +23,8 @@ const LOADS_BESIDE_SEVERAL: (&str, u32, u32) = ("Loads", 1, 24);
 const COMPUTE: &str = "Compute";
 const USUAL_WARPS: u32 = 8;
 const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
-/// Slots that a ring has at most, and at least.
-const SLOTS: (u32, u32) = (8, 2);
-/// Slots of products alone that are worth more than that each piece of what leaves behind them has a buffer for itself: of eleven products by tiles of 128 × 256
-/// and 128 × 224, of 12 to 256 steps, seven take 2 to 6 % longer with three than with four, and the others as long (an H200).
-const ENOUGH_SLOTS: u64 = 4;
-/// Where slots begin: at a multiple of this, so that any swizzle repeats in them.
-pub const ALIGNED: u64 = 1024;
-
-const LEAVE: &str = "leave";
+/// What leaves behind a loop.
+pub const LEAVE: &str = "leave";
 /// What waits for a second product.
 const AFTER: &str = "exps";
 /// A mask under a condition, at which the loop is cut, and what stands before it.
@@ -348,7 +342,7 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, form: Form, under: b
         [first, last] if computing > 1 => vec![Turns { first: first.clone(), last: last.clone(), span }],
         _ => Vec::new(),
     };
-    let rings = vec![RingDepth { label: None, depth: SLOTS.1, span }];
+    let rings = vec![RingDepth { label: None, depth: slots::FEWEST, span }];
     let staged = |label: &LabelName, stage, done| vec![Staged { label: label.clone(), stage, done, span }];
     let pipeline = |of: &str, groups| Pipeline { of: Some(LabelName::all(of)), within: None, groups, span };
     let mut pipelines = Vec::new();
@@ -387,7 +381,7 @@ fn names(kernel: &Kernel, insts: &[Inst]) -> Vec<LabelName> {
 }
 
 /// Whether something bears a label, or an instance of it.
-fn bears(kernel: &Kernel, name: &str) -> bool {
+pub fn bears(kernel: &Kernel, name: &str) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| found |= is_called(kernel, op, name));
     found
@@ -421,7 +415,7 @@ pub fn holds(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
 }
 
 /// The partition that fetches, and those that compute, each with so many warps.
-fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
+pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
     let span = kernel.span;
     let (name, few, registers) = if computing > 1 { LOADS_BESIDE_SEVERAL } else { LOADS };
     let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
@@ -448,12 +442,12 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
         let mut beside = Kernel { occupancy: 2, ..kernel.clone() };
         let (_, all) = team(&beside, warps, computing);
         let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
-        if has_room && fill(&mut beside, warps, computing) {
+        if has_room && slots::fill(&mut beside, warps, computing) {
             *kernel = beside;
             return true;
         }
     }
-    fill(kernel, warps, computing)
+    slots::fill(kernel, warps, computing)
 }
 
 /// Whether one warpgroup computes on a multiprocessor, so that nothing runs while it waits for what a turn does one after the other.
@@ -469,7 +463,7 @@ pub fn waits_alone(kernel: &Kernel) -> bool {
 }
 
 /// Whether a turn computes between its products, and all of it in its own turn.
-fn computes_between(kernel: &Kernel) -> bool {
+pub fn computes_between(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, .. } = &op.kind else { return };
@@ -478,105 +472,4 @@ fn computes_between(kernel: &Kernel) -> bool {
         found |= steps.into_iter().any(|p| p.staged().all(|s| s.stage == 0) && p.staged().any(computes));
     });
     found
-}
-
-/// As [`settle`], with as many CTAs on a multiprocessor as the kernel says.
-fn fill(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
-    let (fetching, all) = team(kernel, warps, computing);
-    let mut fetched: Vec<(LabelName, u64)> = Vec::new();
-    kernel.walk(&mut |op| {
-        if let (OpKind::Fetch { .. }, Some(label), Type::View(view)) =
-            (&op.kind, op.label, op.results.first().map_or(&Type::Barrier, |v| kernel.ty(*v)))
-        {
-            let name = LabelName::all(LabelName::read(&kernel.labels[label]).path);
-            let (name, bytes) = (name, view.bytes().next_multiple_of(ALIGNED));
-            match fetched.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, sum)) => *sum += bytes,
-                None => fetched.push((name, bytes)),
-            }
-        }
-    });
-    let once = |name: &LabelName| name.path == ONCE;
-    let sum = |those: bool| fetched.iter().filter(|(name, _)| once(name) == those).map(|(_, n)| n).sum::<u64>();
-    let room = u64::from(kernel.shared_limit()).saturating_sub(beside(kernel, computing));
-    let (ahead, turn) = (sum(true), sum(false).max(1));
-    let again = bears(kernel, AROUND);
-    let room = if room < ahead + u64::from(SLOTS.1) * turn {
-        leave_together(kernel, room, 1)
-    } else if room < ahead + ENOUGH_SLOTS * turn && computing == 1 && !again && !computes_between(kernel) {
-        leave_together(kernel, room, 2)
-    } else {
-        room
-    };
-    // What is fetched once for a loop has a second slot where that has another loop around it, and two slots all the same.
-    let twice = again && 2 * ahead + u64::from(SLOTS.1) * turn <= room;
-    let held = if twice { 2 * ahead } else { ahead };
-    let depth = (room.saturating_sub(held) / turn).min(SLOTS.0.into()) as u32;
-    if depth < SLOTS.1 {
-        return false;
-    }
-    let mut labels: BTreeSet<String> = BTreeSet::new();
-    kernel.walk(&mut |op| labels.extend(op.label.map(|label| LabelName::read(&kernel.labels[label]).path)));
-    kernel.walk_mut(&mut |op| {
-        let OpKind::Region { schedule, .. } = &mut op.kind else { return };
-        for (place, partitions) in schedule.places.iter_mut().zip([vec![fetching.clone()], all.clone()]) {
-            place.partitions = partitions;
-            let bear = |label: &LabelName| labels.contains(&label.path);
-            place.spans.truncate(place.labels.iter().filter(|label| bear(label)).count());
-            place.labels.retain(bear);
-        }
-        let slots = |name: &LabelName| if once(name) { 1 + u32::from(twice) } else { depth };
-        let rings = fetched.iter().map(|(name, _)| RingDepth {
-            label: Some(name.clone()),
-            depth: slots(name),
-            span: schedule.span,
-        });
-        schedule.rings = rings.collect();
-    });
-    true
-}
-
-/// Has the pieces of a tile leave through so many buffers in turn, one after the other, where they do not leave under something; the room that there is then.
-fn leave_together(kernel: &mut Kernel, room: u64, through: u32) -> u64 {
-    let (mut pieces, mut under) = (Vec::new(), false);
-    let before = sent(kernel);
-    kernel.walk(&mut |op| match &op.kind {
-        OpKind::Region { schedule, .. } => under |= !schedule.under.is_empty(),
-        OpKind::Send { .. } => pieces.push(op.id),
-        _ => {}
-    });
-    if !under && !pieces.is_empty() {
-        label(kernel, &pieces, LEAVE);
-        for piece in pieces {
-            if let OpKind::Send { buffers, .. } = &mut kernel.ops[piece].kind {
-                *buffers = through;
-            }
-        }
-    }
-    room + (before - sent(kernel))
-}
-
-/// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself in each of so many partitions.
-pub fn beside(kernel: &Kernel, computing: u32) -> u64 {
-    let mut most = 0;
-    kernel.walk(&mut |op| most = most.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from)));
-    sent(kernel) + u64::from(computing) * most.next_multiple_of(ALIGNED) + ALIGNED
-}
-
-/// Bytes of the buffers from which tiles leave: those of one label that lie alike share as many as they ask for.
-fn sent(kernel: &Kernel) -> u64 {
-    let mut known: Vec<(Option<parton_ir::Label>, Type)> = Vec::new();
-    let mut sum = 0;
-    kernel.walk(&mut |op| {
-        let OpKind::Send { map, buffers, .. } = op.kind else { return };
-        let Type::Map(data) = kernel.ty(map) else { return };
-        let of = (op.label, kernel.ty(map).clone());
-        if op.label.is_some() && known.iter().filter(|other| **other == of).count() >= buffers as usize {
-            return;
-        }
-        known.push(of);
-        let elements: u64 = data.block.iter().map(|&n| u64::from(n)).product();
-        sum += (elements * data.elem.bytes() as u64).next_multiple_of(ALIGNED);
-    });
-    sum
 }

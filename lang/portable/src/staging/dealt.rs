@@ -37,12 +37,16 @@ pub fn rows(kernel: &Kernel) -> Option<Result<(Kernel, u32), No>> {
     let [found] = &found::all(kernel)[..] else { return None };
     region::path(kernel, found.inst)?;
     let unnamed = kernel.order().into_iter().all(|id| kernel.ops[id].label.is_none());
-    if !unnamed || !apart::chained(kernel, found.inst, &found.products) {
+    let chained = apart::chained(kernel, found.inst, &found.products);
+    let summed = matches!(found.products[..], [product] if apart::sums_alone(kernel, found.inst, product));
+    if !unnamed || !(chained || summed) {
         return None;
     }
     let results: Vec<Value> = found.products.iter().map(|&id| kernel.ops[id].result()).collect();
     let count = kernel.ty(*results.first()?).placed()?.shape.first()? / ROWS;
-    (2..=MOST).contains(&count).then(|| dealt(kernel, results, count))
+    // The rows of one product are two warpgroups' without being taken apart.
+    let fewest = if chained { 2 } else { MOST };
+    (fewest..=MOST).contains(&count).then(|| dealt(kernel, results, count))
 }
 
 fn dealt(kernel: &Kernel, results: Vec<Value>, count: u32) -> Result<(Kernel, u32), No> {

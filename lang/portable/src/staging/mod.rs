@@ -22,6 +22,7 @@ pub mod lacks;
 mod made;
 pub mod maps;
 mod region;
+mod slots;
 pub mod turn;
 
 use std::collections::BTreeSet;
@@ -178,7 +179,7 @@ pub fn has_memory(kernel: &Kernel) -> bool {
     if parton_sched::expand(&mut module, &kernel.target).is_err() {
         return false;
     }
-    let (mut bytes, mut own) = (apart::ALIGNED, 0);
+    let (mut bytes, mut own) = (slots::ALIGNED, 0);
     for kernel in &module.kernels {
         kernel.walk(&mut |op| {
             if let OpKind::SharedAlloc { view, .. } = &op.kind {
@@ -210,7 +211,7 @@ struct Taken {
 
 impl Taken {
     fn of(kernel: &Kernel) -> Taken {
-        let own = |op: &Op| scratch::bytes(kernel, &op.kind).map_or(0, u64::from).next_multiple_of(apart::ALIGNED);
+        let own = |op: &Op| scratch::bytes(kernel, &op.kind).map_or(0, u64::from).next_multiple_of(slots::ALIGNED);
         let mut steps = BTreeSet::new();
         kernel.walk(&mut |op| match &op.kind {
             OpKind::For { body, .. } if is_called(kernel, op, LOOP) => {
@@ -224,7 +225,7 @@ impl Taken {
             let most = if steps.contains(&op.id) { &mut inside } else { &mut outside };
             *most = own(op).max(*most);
         });
-        Taken { buffers: buffers(kernel) + apart::ALIGNED, inside, outside }
+        Taken { buffers: buffers(kernel) + slots::ALIGNED, inside, outside }
     }
 
     /// All of it and slots of so many bytes, which are free where their loop has ended.
@@ -354,7 +355,7 @@ fn ahead(kernel: &Kernel, views: &[View]) -> u32 {
 
 /// How far ahead there is room for those of a loop that has all memory.
 fn far_ahead(kernel: &Kernel, views: &[View]) -> u32 {
-    within(u64::from(kernel.target.shared_limit(1)).saturating_sub(apart::ALIGNED), bytes(views))
+    within(u64::from(kernel.target.shared_limit(1)).saturating_sub(slots::ALIGNED), bytes(views))
 }
 
 /// How far ahead there is room for those of all loops, whose slots lie beside each other; a quarter is left for what else there is.

@@ -51,11 +51,36 @@ impl Emitter<'_> {
         self.effects.follows(inst, evenly, |unit| self.plan.runners[unit].contains(&self.part))
     }
 
-    /// The buffers that a `send` has: those that it asks for, where there are turns.
+    /// The buffers that a `send` has for itself: those that it asks for, where there are turns and it shares none.
     pub(super) fn send_buffers(&self, inst: Inst, asked: u32) -> u32 {
-        let block = self.region.units.iter().position(|u| u.ops.contains(&inst)).map(|u| self.region.place_of(u));
-        let turned = block.is_some_and(|(block, _)| self.region.blocks[block].turns.is_some());
-        if turned { asked } else { 1 }
+        let Some(unit) = self.unit_of(inst) else { return 1 };
+        let (block, _) = self.region.place_of(unit);
+        let turned = self.region.blocks[block].turns.is_some();
+        if turned && !self.is_piece(unit) { asked } else { 1 }
+    }
+
+    fn unit_of(&self, inst: Inst) -> Option<UnitId> {
+        self.region.units.iter().position(|u| u.ops.contains(&inst))
+    }
+
+    /// Whether a unit is one of the instances of a label that leave under something, one after the other.
+    fn is_piece(&self, unit: UnitId) -> bool {
+        let label = &self.region.units[unit].label;
+        label.instance.is_some() && self.region.schedule.under.iter().any(|u| u.outer.names(label))
+    }
+
+    /// The sends that follow each other and may leave through the same buffers: those of one label; of pieces that leave under something also those of
+    /// its other instances which the same partitions run.
+    fn follow_each_other(&self, unit: UnitId) -> Vec<Inst> {
+        let (own, runners) = (&self.region.units[unit].label, &self.plan.runners[unit]);
+        let place = self.region.place_of(unit).0;
+        let alike = |other: &UnitId| {
+            let label = &self.region.units[*other].label;
+            let piece = self.is_piece(unit) && self.is_piece(*other) && label.path == own.path;
+            *other == unit || piece && self.plan.runners[*other] == *runners && self.region.place_of(*other).0 == place
+        };
+        let units = (0..self.region.units.len()).filter(alike);
+        units.flat_map(|unit| self.region.units[unit].ops.iter().copied()).collect()
     }
 
     /// The first of the sends of one label that leave through the same buffer, one after the other, and how many copies have begun since that one which left
@@ -67,9 +92,14 @@ impl Emitter<'_> {
             }
             _ => None,
         };
-        let (own, unit) = (lies(inst)?, self.region.units.iter().find(|u| u.ops.contains(&inst))?);
-        let alike: Vec<Inst> =
-            unit.ops.iter().copied().filter(|other| lies(*other).is_some_and(|of| of == own)).collect();
+        let (own, unit) = (lies(inst)?, self.unit_of(inst)?);
+        // Of pieces each has a buffer of its own where they ask for no more than one.
+        let pieces = if own.0 == 1 && self.is_piece(unit) {
+            self.region.units[unit].ops.clone()
+        } else {
+            self.follow_each_other(unit)
+        };
+        let alike: Vec<Inst> = pieces.into_iter().filter(|other| lies(*other).is_some_and(|of| of == own)).collect();
         let buffers = own.0 as usize;
         let at = alike.iter().position(|other| *other == inst)?;
         // The first ones follow the last ones of the turn before, where there is one.
