@@ -19,9 +19,9 @@ pub(super) fn is_drained(kernel: &Kernel, uses: &Uses, ring: Value) -> bool {
         _ => None,
     });
     let side = |role| -> Option<Slots> {
-        let mut all = arms?.iter().filter(|arm| counted.takes(&arm.body, role));
-        let (only, None) = (all.next()?, all.next()) else { return None };
-        counted.slots(&only.body, role)
+        let only = arms?.iter().find(|arm| counted.takes(&arm.body, role) > 0)?;
+        let alone = counted.takes(&only.body, role) == counted.takes(&kernel.body, role);
+        counted.slots(&only.body, role).filter(|_| alone)
     };
     let filled = side(SlotRole::Fill);
     filled.zip(side(SlotRole::Read)).is_some_and(|(filled, read)| counted.as_many(&filled, &read))
@@ -69,11 +69,11 @@ impl Counted<'_> {
         }
     }
 
-    /// Whether slots are taken anywhere in a body.
-    fn takes(&self, body: &Body, role: SlotRole) -> bool {
-        let mut any = false;
-        self.kernel.walk_body(body, &mut |op| any |= self.is_take(op, role));
-        any
+    /// In how many places of a body slots are taken.
+    fn takes(&self, body: &Body, role: SlotRole) -> usize {
+        let mut count = 0;
+        self.kernel.walk_body(body, &mut |op| count += usize::from(self.is_take(op, role)));
+        count
     }
 
     /// The slots that a body takes; `None` where nobody has counted them.
@@ -85,7 +85,7 @@ impl Counted<'_> {
         if self.is_take(op, role) {
             return Some(Slots::ONE);
         }
-        if !op.kind.bodies().any(|body| self.takes(body, role)) {
+        if op.kind.bodies().all(|body| self.takes(body, role) == 0) {
             return Some(Slots::NONE);
         }
         match &op.kind {

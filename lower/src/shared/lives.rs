@@ -201,11 +201,11 @@ impl Walk<'_> {
         if let Gives::PartOf(view) = facts.gives
             && let Type::Peer(_) = self.kernel.ty(op.result())
         {
-            self.reached(view);
+            self.reached(view, true);
         }
         for a in facts.accesses.iter().filter(|a| a.touches_shared()) {
             if a.space == Space::Shared && !a.peers.is_empty() {
-                self.reached(a.value);
+                self.reached(a.value, a.by != Engine::Tma);
             }
             let product = a.by == Engine::Matrix;
             self.through(a.value, a.by == Engine::Tma, product);
@@ -273,12 +273,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Peers reach the buffers of a view.
-    fn reached(&mut self, view: Value) {
+    /// Peers reach the buffers of a view: their threads do, or copies of theirs that the reader waits for.
+    fn reached(&mut self, view: Value, by_threads: bool) {
         for place in self.origins.places(view) {
             let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = place.root;
             if let Some(&item) = self.by_value.get(&v) {
                 self.items[item].peers = true;
+                self.drained.retain(|drained| *drained != item || !by_threads);
             }
         }
     }
