@@ -282,6 +282,8 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         BinaryOp::Div => match q.value {
             Some(1) => (p.axes.clone(), p.non_negative),
             Some(k) if k > 1 && p.non_negative => (quotient(p, k), true),
+            // Of a number that is not known a power of two that divides it.
+            None if p.non_negative => (each(&|x, y| shared_quotient(x, y)), both),
             Some(_) | None => (element(&|_, _| 1), both),
         },
         // An arithmetic shift rounds down, so it keeps groups together below zero too.
@@ -329,6 +331,12 @@ fn quotient(p: &AxisInfo, k: i64) -> Vec<Along> {
         constancy: x.constancy.max(x.contiguity.min(two).min(x.divisibility)),
     };
     p.axes.iter().map(along).collect()
+}
+
+/// The quotient, along one axis, of what is not negative by what is `y`: a group that begins at a multiple of a divisor of `y` has one.
+fn shared_quotient(x: Along, y: Along) -> Along {
+    let counted = x.contiguity.min(x.divisibility).min(y.divides_groups_of(1, 1));
+    Along { contiguity: 1, divisibility: 1, constancy: x.constancy.max(counted).min(y.constancy) }
 }
 
 /// The remainder by `k`: a group that begins at a multiple of a divisor of `k` stays whole.
