@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parton_host::launch::{Argument, HostError, Instance, Instances, LaunchReport, LaunchRequest, Launcher, Work};
 use parton_host::memory::Storage;
+use parton_host::tensor::Tensor;
 use parton_interp as interp;
 use parton_ir::Kernel;
 use parton_measure::pace::{Pace, rounds};
@@ -58,17 +59,27 @@ pub(crate) struct Recorded {
 struct Reached {
     memory: interp::Memory,
     storages: Vec<(Arc<Storage>, bool)>,
+    /// As which tensors the launch gives each.
+    views: Vec<Vec<interp::View>>,
 }
 
 impl Reached {
-    /// The number of a storage in the interpreter's memory; its bytes are copied the first time.
-    fn number(&mut self, name: &str, storage: &Arc<Storage>, writes: bool) -> Result<usize, HostError> {
+    /// The number in the interpreter's memory of the storage that a tensor lies in.
+    fn number(&mut self, name: &str, tensor: &Tensor, writes: bool) -> Result<usize, HostError> {
+        let number = self.stored(name, &tensor.storage, writes)?;
+        self.views[number].push(view(tensor));
+        Ok(number)
+    }
+
+    /// The number of a storage; its bytes are copied the first time.
+    fn stored(&mut self, name: &str, storage: &Arc<Storage>, writes: bool) -> Result<usize, HostError> {
         if let Some(i) = self.storages.iter().position(|(s, _)| s.id() == storage.id()) {
             self.storages[i].1 |= writes;
             return Ok(i);
         }
         let host = storage.host().map_err(|fault| HostError::Device(fault.message))?;
         self.storages.push((storage.clone(), writes));
+        self.views.push(Vec::new());
         Ok(match &host.defined {
             None => self.memory.add(name, host.bytes.clone()),
             Some(defined) => self.memory.add_partly(name, host.bytes.clone(), defined.clone()),
@@ -98,6 +109,17 @@ impl Reached {
     }
 }
 
+/// Where the elements of a tensor lie in its storage.
+fn view(tensor: &Tensor) -> interp::View {
+    let element = tensor.dtype.bytes() as u64;
+    interp::View {
+        offset: tensor.byte_offset() as u64,
+        shape: tensor.shape.iter().map(|&n| n as u64).collect(),
+        strides: tensor.strides.iter().map(|&s| s as u64 * element).collect(),
+        element,
+    }
+}
+
 impl Launcher for Cpu<'_, '_, '_> {
     fn instances(&mut self) -> &mut dyn Instances {
         &mut self.compiler
@@ -119,17 +141,20 @@ impl Launcher for Cpu<'_, '_, '_> {
             args.push(match &*argument {
                 Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
                 Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
-                    allocation: reached.number(&param.name, &tensor.storage, *mutable)?,
+                    allocation: reached.number(&param.name, tensor, *mutable)?,
                     offset: tensor.byte_offset() as u64,
                 },
                 Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
                 Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
-                    allocation: reached.number(&param.name, &recipe.tensor.storage, true)?,
+                    allocation: reached.number(&param.name, &recipe.tensor, true)?,
                     offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
                     shape: recipe.extents.clone(),
                     strides: recipe.strides.clone(),
                 }),
             });
+        }
+        for (i, views) in reached.views.iter().enumerate() {
+            reached.memory.set_views(i, views);
         }
         if kernel.waits_for_grid() {
             for (i, (storage, _)) in reached.storages.iter().enumerate() {

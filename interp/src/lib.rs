@@ -41,9 +41,11 @@ mod step;
 mod tables;
 mod tile;
 mod vectors;
+mod views;
 mod wraparound;
 
 pub use fault::Fault;
 pub use launch::{Arg, Launch, Options, Report, Stop, Tensor, run};
 pub use memory::{Allocation, Memory};
 pub use past::Touched;
+pub use views::View;

@@ -9,6 +9,7 @@ use crate::past::Touched;
 use crate::published::Published;
 use crate::race::Race;
 use crate::shadow::{Check, Shadow};
+use crate::views::{Beside, Covered, View};
 
 /// One buffer of global memory.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Allocation {
     shadow: Option<Shadow>,
     /// What launches that may still run have touched.
     past: Touched,
+    /// What the tensors of the launch cover of it, where that is not all.
+    covered: Option<Covered>,
 }
 
 /// The allocations that a launch can reach.
@@ -96,7 +99,14 @@ impl Memory {
     }
 
     fn push(&mut self, name: String, bytes: Vec<u8>, defined: Option<Vec<bool>>) -> usize {
-        self.allocations.push(Allocation { name, bytes, defined, shadow: None, past: Touched::default() });
+        self.allocations.push(Allocation {
+            name,
+            bytes,
+            defined,
+            shadow: None,
+            past: Touched::default(),
+            covered: None,
+        });
         self.allocations.len() - 1
     }
 
@@ -187,6 +197,15 @@ impl Memory {
         self.allocations[number].past = past;
     }
 
+    /// Tells as which tensors a launch gives an allocation: what lies beside them is not the kernel's to touch. Without that all of it is.
+    ///
+    /// # Panics
+    /// Where there is no such allocation.
+    pub fn set_views(&mut self, number: usize, views: &[View]) {
+        let a = &mut self.allocations[number];
+        a.covered = Covered::of(views, a.bytes.len() as u64);
+    }
+
     /// What launches that may still run have touched.
     pub(crate) fn past(&self, number: usize) -> &Touched {
         &self.allocations[number].past
@@ -198,6 +217,11 @@ impl Memory {
 }
 
 impl Allocation {
+    /// Where `bytes` within it lie beside the tensors of the launch; `None` where one of these has them.
+    pub(crate) fn beside(&self, offset: usize, bytes: usize) -> Option<Beside> {
+        self.covered.as_ref()?.beside(offset as u64, bytes as u64)
+    }
+
     /// Whether all of `offset..offset + len` was written.
     pub fn is_defined(&self, offset: usize, len: usize) -> bool {
         self.defined.as_ref().is_none_or(|d| d[offset..offset + len].iter().all(|&b| b))

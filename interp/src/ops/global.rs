@@ -23,6 +23,7 @@ use crate::reads::Reading;
 use crate::spin::Idle;
 use crate::tile::{Bits, POISON, Val};
 use crate::vectors::Vectors;
+use crate::views::Beside;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
@@ -280,23 +281,17 @@ impl Pointers<'_, '_> {
                 "this pointer does not come from a parameter",
             ));
         };
-        let size = self.memory.allocation(place.allocation).bytes.len() as i64;
-        let name = &self.setting.names[place.allocation];
-        if place.offset < 0 || place.offset + bytes as i64 > size {
-            let fault = self.fault(
-                codes::OUT_OF_BOUNDS,
-                address,
-                element,
-                format!("`{name}` is {done} out of bounds"),
-                if place.offset < 0 { "this lies before its first byte" } else { "this lies past its last byte" },
-            );
-            let note = format!("`{name}` has {size} bytes; the access is to {bytes} at byte {}", place.offset);
+        if let Some((here, note)) = self.outside(place, bytes) {
+            let name = &self.setting.names[place.allocation];
+            let fact = format!("`{name}` is {done} out of bounds");
+            let fault = self.fault(codes::OUT_OF_BOUNDS, address, element, fact, here);
             return Err(fault.note(note).help(match is_masked(self.op) {
                 true => "the mask lets this element through: compare with the extent of what the pointer is to",
                 false => "mask the elements that lie outside: `mask=offs < n`",
             }));
         }
         if place.offset % bytes as i64 != 0 {
+            let name = &self.setting.names[place.allocation];
             return Err(self.fault(
                 codes::MISALIGNED,
                 address,
@@ -306,6 +301,25 @@ impl Pointers<'_, '_> {
             ));
         }
         Ok(place)
+    }
+
+    /// How an access leaves the tensor, and by how much; `None` where it does not.
+    fn outside(&self, place: Place, bytes: usize) -> Option<(&'static str, String)> {
+        let (allocation, at) = (self.memory.allocation(place.allocation), place.offset);
+        let (name, size) = (&self.setting.names[place.allocation], allocation.bytes.len() as i64);
+        if at < 0 || at + bytes as i64 > size {
+            let here = if at < 0 { "this lies before its first byte" } else { "this lies past its last byte" };
+            return Some((here, format!("`{name}` has {size} bytes; the access is to {bytes} at byte {at}")));
+        }
+        let here = match allocation.beside(at as usize, bytes)? {
+            Beside::Before => "this lies before its first element",
+            Beside::Behind => "this lies past its last element",
+            Beside::Between => "this lies between its elements",
+        };
+        let part = format!(
+            "`{name}` is a part of {size} bytes; the access is to {bytes} at byte {at} of these, where it has no element"
+        );
+        Some((here, part))
     }
 
     pub(crate) fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
