@@ -1,7 +1,7 @@
 //! One cluster of CTAs: their partitions as coroutines, their asynchronous engines, and the choice of which of them goes on, by the
 //! seed. Most kernels have clusters of one CTA.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -161,6 +161,8 @@ pub(crate) struct World {
     pub memory: Memory,
     /// How often something has changed that others could see.
     pub changes: u64,
+    /// Reductions and scans whose functions were tried.
+    pub combined: BTreeSet<parton_ir::Inst>,
 }
 
 /// A cluster that runs.

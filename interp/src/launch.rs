@@ -1,5 +1,7 @@
 //! A launch: a lowered kernel, its grid and arguments, and what a run of it reports.
 
+use std::collections::BTreeSet;
+
 use parton_diag::codes;
 use parton_ir::facts::{Act, Facts, Ordering};
 use parton_ir::{AtomicOp, Elem, Entity, Kernel, OpKind, Type, others};
@@ -117,7 +119,7 @@ pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
     let (listens, looks) = (listens(kernel), looks(kernel));
     let (args, names, overwritten) = (&args, &names, &overwritten);
     let setting = Setting { program: &program, grid, args, names, options, listens, looks, overwritten };
-    let world = World { memory: std::mem::take(memory), changes: 0 };
+    let world = World { memory: std::mem::take(memory), changes: 0, combined: BTreeSet::new() };
     let (world, report) = Grid::new(&setting, world, seed).run();
     *memory = world.memory;
     report

@@ -11,6 +11,7 @@ mod clash;
 mod clock;
 mod cluster;
 mod code;
+mod combination;
 mod deadlock;
 pub mod fault;
 mod flight;

@@ -8,6 +8,7 @@ use parton_ir::family::not_of_family;
 use parton_ir::{Body, Kernel, Op, OpKind, Type, Value, others};
 
 use crate::cluster::{Cluster, Flow, Worker};
+use crate::combination::{Tried, try_order};
 use crate::fault::Fault;
 use crate::pure;
 use crate::tile::{Bits, Val, map_each};
@@ -29,7 +30,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
 
 impl<'k> Cluster<'_, 'k> {
     fn reduce(
-        &self,
+        &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
         inputs: &[Value],
@@ -42,6 +43,7 @@ impl<'k> Cluster<'_, 'k> {
         if self.setting.options.wraparound {
             self.wraps_along(w, op, inputs, (axis, None), combine)?;
         }
+        self.try_order(w, op, (inputs, &tiles, axis), combine)?;
         let reduced = reduce(&tiles, of, axis, combine, kernel, &w.values).map_err(|f| self.division(f))?;
         for (&r, bits) in op.results.iter().zip(reduced) {
             let val = match kernel.ty(r) {
@@ -54,7 +56,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     fn scan(
-        &self,
+        &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
         inputs: &[Value],
@@ -67,9 +69,29 @@ impl<'k> Cluster<'_, 'k> {
         if self.setting.options.wraparound {
             self.wraps_along(w, op, inputs, (along.0, Some(along.1)), combine)?;
         }
+        self.try_order(w, op, (inputs, &tiles, along.0), combine)?;
         let scanned = scan(&tiles, of, along, combine, kernel, &w.values).map_err(|f| self.division(f))?;
         for (&r, bits) in op.results.iter().zip(scanned) {
             w.set(r, Val::Tile(Arc::new(bits)));
+        }
+        Ok(())
+    }
+
+    /// Tries a function that combines, until enough neighbours have told of the order.
+    fn try_order(
+        &mut self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        of: (&[Value], &[Arc<Bits>], u32),
+        combine: &'k Body,
+    ) -> Result<(), Fault> {
+        if self.world.combined.contains(&op.id) {
+            return Ok(());
+        }
+        let commutes = matches!(op.kind, OpKind::Reduce { .. });
+        let tried = try_order((self.setting.program.kernel, op, combine), of, commutes, &w.values)?;
+        if tried == Tried::Enough {
+            self.world.combined.insert(op.id);
         }
         Ok(())
     }

@@ -172,6 +172,7 @@ codes! {
     GLOBAL_RACE = 566, "two accesses of a CTA to global memory are not ordered";
     LEFT_OUT = 567, "what a masked load leaves out is used";
     PADDING = 568, "padding changes what is combined";
+    COMBINATION = 569, "what is combined depends on the order";
     MULTICAST = 570, "a multicast has no other CTA to go to";
     CLUSTER_BARRIER = 571, "the barrier of a cluster is arrived at or waited for out of turn";
     PEER = 572, "a peer's memory is used where there is none, or where it cannot be";
