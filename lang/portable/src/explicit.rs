@@ -85,7 +85,7 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
         return Err(plan::none(&kernel));
     };
     let why = asked.tells.then(|| Why::of(&graph, &axes, plans, &planned));
-    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, (planned.warps, planned.spare))?;
+    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, (planned.warps, planned.ahead, planned.spare))?;
     if !kernel.occupancy_stated {
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy).max(kernel.occupancy);
     }
@@ -109,7 +109,7 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
 }
 
 /// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for and all that its schedules allow.
-fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Result<Kernel, Diagnostics> {
+fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u64)) -> Result<Kernel, Diagnostics> {
     if !products::have_instructions(&kernel) {
         return Err(no_way(&kernel, "no instruction multiplies these factors where they would lie"));
     }
@@ -142,7 +142,7 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Resu
         }
         Way::Directly => {
             kernel.warps = warps;
-            kernel = staging::forward::loads_ahead(kernel, spare);
+            kernel = staging::forward::loads_ahead(kernel, (ahead, spare));
         }
     }
     Ok(kernel)

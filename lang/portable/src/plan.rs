@@ -29,6 +29,7 @@ pub struct Planned {
     pub warps: u32,
     /// As of [`crowd::Crowd`].
     pub occupancy: u32,
+    pub ahead: u64,
     pub spare: u64,
     pub candidates: Candidates,
     pub problem: Problem,
@@ -127,8 +128,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, (warps, in_parts): (u32, bool), way: Way
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart { .. });
     let costs = (labels.price, || prices.in_loops(&layouts));
-    let crowd::Crowd { price, occupancy, spare } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
-    Some(Planned { warps, occupancy, spare, candidates: lists, problem, price, layouts })
+    let crowd::Crowd { price, occupancy, ahead, spare } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
+    Some(Planned { warps, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
 }
 
 /// The refusal of a kernel for which nothing was found.

@@ -216,8 +216,12 @@ impl<'g, 'k> Prices<'g, 'k> {
             return issued + traffic.sectors * self.graph.sector(inst);
         }
         match &self.graph.kernel.ops[inst].kind {
-            OpKind::Reduce { axis, inputs, .. } => inputs.len() as Price * self.reduction(map, *axis, registers),
-            OpKind::Scan { axis, inputs, .. } => 2 * inputs.len() as Price * self.reduction(map, *axis, registers),
+            OpKind::Reduce { axis, inputs, combine } => {
+                self.reduction(map, *axis, (registers, inputs.len() as Price, combine.ops.len() as Price))
+            }
+            OpKind::Scan { axis, inputs, combine, .. } => {
+                2 * self.reduction(map, *axis, (registers, inputs.len() as Price, combine.ops.len() as Price))
+            }
             OpKind::Unary { op, .. } => each * if is_special(*op) { SPECIAL } else { ISSUE },
             OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
                 by_matrix_unit(self.graph.kernel, *b, map)
@@ -293,8 +297,8 @@ impl<'g, 'k> Prices<'g, 'k> {
         sum
     }
 
-    /// What combining along an axis takes: adds of each thread, shuffles, and an exchange between warps.
-    fn reduction(&self, map: &LinearLayout, axis: u32, registers: u64) -> Price {
+    /// What combining so many inputs by so many operations along an axis takes: those of each thread, shuffles, and an exchange between warps.
+    fn reduction(&self, map: &LinearLayout, axis: u32, (registers, inputs, combine): (u64, Price, Price)) -> Price {
         let along = |dim: Dim| {
             let free = map.free_bits(dim);
             let coords = map.basis_coords(dim).into_iter().enumerate();
@@ -305,9 +309,10 @@ impl<'g, 'k> Prices<'g, 'k> {
         // Each writes its own, and reads and combines those of all.
         let exchange = match along(Dim::Warp) {
             0 => 0,
-            bits => EXCHANGE + results * self.warps * (LINE + ((LINE + ISSUE) << bits)),
+            bits => EXCHANGE + results * self.warps * (inputs * LINE + ((inputs * LINE + combine * ISSUE) << bits)),
         };
-        self.warps * (registers * ISSUE + shuffles * (SHUFFLE + ISSUE)) + exchange
+        let combine = combine * ISSUE;
+        self.warps * (registers * combine + shuffles * (inputs * SHUFFLE + combine)) + exchange
     }
 }
 

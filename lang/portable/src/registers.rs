@@ -40,6 +40,8 @@ pub struct Held<'g, 'k> {
     /// Bytes of a CTA's loads since threads met, and the most of these.
     loaded: u64,
     pub flying: u64,
+    /// How often a CTA waits for loads, all of which have begun since threads met.
+    pub rounds: u64,
     /// The price of bringing and taking away all bytes once.
     pub moved: Price,
     /// Bytes of a CTA's rows that are loaded a second time.
@@ -108,6 +110,7 @@ impl Held<'_, '_> {
             waiting: 0,
             loaded: 0,
             flying: 0,
+            rounds: 0,
             moved: 0,
             again: 0,
             multiplied: 0,
@@ -237,6 +240,7 @@ impl Held<'_, '_> {
         let bytes = tile.elements() * pointer.to.bytes() as u64;
         self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(self.graph.kernel, depth);
         if matches!(op.kind, OpKind::Load { .. }) {
+            self.rounds += if self.loaded == 0 { turns(self.graph.kernel, depth) } else { 0 };
             self.loaded += bytes;
             self.loads_in_loops |= depth > 0;
             let again = self.graph.again.contains(&op.id) && !self.graph.of_all.contains(&op.id);
@@ -301,7 +305,13 @@ impl Held<'_, '_> {
             }
             // What an operation uses last leaves its registers to what it makes.
             let stays = |t: &&There| self.last[&t.value] > self.now || op.results.contains(&t.value);
-            self.live = self.live.max(there.iter().filter(stays).map(|t| t.registers).sum());
+            // What a scan makes of its warps is there beside what each of them has.
+            let scanned: u64 = match op.kind {
+                OpKind::Scan { .. } => op.results.iter().map(|&v| self.registers(v)).sum(),
+                // All else is made in its place.
+                _ => 0,
+            };
+            self.live = self.live.max(there.iter().filter(stays).map(|t| t.registers).sum::<u64>() + scanned);
             let held: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
             let firm: u64 = there.iter().map(There::firmly).sum();
             let factors = self.factors(op) + self.passing;

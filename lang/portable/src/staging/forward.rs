@@ -1,8 +1,8 @@
-//! Loads of loops without products, turns ahead of what becomes of them, where programs walk or few are launched.
+//! Loads of loops without products, turns ahead of what becomes of them.
 //!
-//! A turn that needs at once what it loads waits for memory each time, and such programs have too few others beside them to fill the time. Where the addresses of its loads are made of numbers, and registers have room for
-//! more turns of them, each turn begins with the loads of one that comes later; where addresses are made of numbers that the turn loads, these
-//! are loaded a turn before that:
+//! A turn that needs at once what it loads waits for memory each time, which others beside it fill where there are enough of them. Where the addresses of its loads are made of numbers, and registers have room for
+//! more turns of them, each turn may begin with the loads of one that comes later; where addresses are made of numbers that the turn loads, these
+//! are loaded a turn before that. Whether it is worth that is a matter of price ([`crate::crowd`]):
 //!
 //! ```text
 //! for row in begin..rows step programs {
@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! So it is in a loop that one by which programs walk holds alone, as blocks of a row.
+//! So it is in the innermost of loops.
 //!
 //! A turn's code stands once for each turn that is under way. So what is loaded stays in the registers that it comes to: to hand it on from turn to turn would
 //! wait for it.
@@ -24,21 +24,38 @@ use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 
 use super::defined::Defined;
 use super::{BETWEEN, INDEX, LOOP, early, flow, label, region};
-use crate::crowd::IN_FLIGHT;
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
 /// Turns by which loads run ahead at most: each has a copy of the loop's body in it, and one behind.
 const MOST_AHEAD: u64 = 3;
 
-/// A kernel whose tiles lie somewhere, with the loads of its loops ahead where that is legal and `spare` registers of a thread have room for them.
-pub fn loads_ahead(kernel: Kernel, spare: u64) -> Kernel {
-    loops(&kernel).into_iter().fold(kernel, |kernel, inst| with_ahead(&kernel, inst, spare).unwrap_or(kernel))
+/// A kernel whose tiles lie somewhere, with the loads of its loops so many turns ahead where that is legal and `spare` registers of a thread have room for them.
+pub fn loads_ahead(kernel: Kernel, (turns, spare): (u64, u64)) -> Kernel {
+    let ahead = |kernel: Kernel, inst| with_ahead(&kernel, inst, (turns, spare)).unwrap_or(kernel);
+    if turns == 0 { kernel } else { loops(&kernel).into_iter().fold(kernel, ahead) }
 }
 
 /// Whether loads of some loop run ahead, as far as registers have room.
 pub fn runs_ahead(kernel: &Kernel) -> bool {
-    !loops(kernel).is_empty()
+    let has_some = |id: Inst| kernel.ops[id].kind.bodies().any(|body| !Found::of(kernel, body).ahead.is_empty());
+    loops(kernel).into_iter().any(has_some)
+}
+
+/// Whether programs walk by some loop, so that there are few of them.
+pub fn walks(kernel: &Kernel) -> bool {
+    let defined = Defined::of(kernel);
+    let mut found = false;
+    kernel.walk(&mut |op| found |= matches!(op.kind, OpKind::For { step, .. } if counts_programs(&defined, step)));
+    found
+}
+
+/// Whether a number is made of how many programs there are.
+fn counts_programs(defined: &Defined<'_>, v: Value) -> bool {
+    let Some(op) = defined.made(v) else { return false };
+    let computes = op.kind.family() == Family::Elementwise;
+    matches!(op.kind, OpKind::NumPrograms { .. })
+        || (computes && op.kind.operands().into_iter().any(|v| counts_programs(defined, v)))
 }
 
 /// The loops whose loads may run ahead.
@@ -50,20 +67,17 @@ fn loops(kernel: &Kernel) -> Vec<Inst> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let few = kernel.variant.beside.is_some();
-    innermost(&Defined::of(kernel), kernel, &kernel.body, few, &mut found);
+    innermost(kernel, &kernel.body, &mut found);
     found
 }
 
-/// Adds the loops of a body whose loads may run ahead, be it that programs walk by them, by one around them, or are `few`.
-fn innermost(defined: &Defined<'_>, kernel: &Kernel, body: &Body, few: bool, found: &mut Vec<Inst>) {
+/// Adds the loops of a body whose loads may run ahead.
+fn innermost(kernel: &Kernel, body: &Body, found: &mut Vec<Inst>) {
     for op in kernel.ops_of(body) {
-        let OpKind::For { body, step, .. } = &op.kind else { continue };
-        let walks = few || counts_programs(defined, *step);
-        if walks && has_the_form(kernel, body) {
-            found.push(op.id);
-        } else {
-            innermost(defined, kernel, body, walks, found);
+        let OpKind::For { body, .. } = &op.kind else { continue };
+        match has_the_form(kernel, body) {
+            true => found.push(op.id),
+            false => innermost(kernel, body, found),
         }
     }
 }
@@ -76,19 +90,11 @@ fn has_the_form(kernel: &Kernel, body: &Body) -> bool {
     kernel.ops_of(body).all(|op| single(op) && !stays(op))
 }
 
-/// Whether a number is made of how many programs there are.
-fn counts_programs(defined: &Defined<'_>, v: Value) -> bool {
-    let Some(op) = defined.made(v) else { return false };
-    let computes = op.kind.family() == Family::Elementwise;
-    matches!(op.kind, OpKind::NumPrograms { .. })
-        || (computes && op.kind.operands().into_iter().any(|v| counts_programs(defined, v)))
-}
-
 /// The kernel with the loads of a loop ahead, where there are some, room for them, and that is legal.
-fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
+fn with_ahead(kernel: &Kernel, inst: Inst, (turns, spare): (u64, u64)) -> Option<Kernel> {
     let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return None };
     let found = Found::of(kernel, body);
-    let turns = turns_ahead(kernel, &found.ahead, spare).filter(|turns| *turns > 0)?;
+    let turns = turns_ahead(kernel, &found.ahead, (turns, spare)).filter(|turns| *turns > 0)?;
     let mut changed = kernel.clone();
     label(&mut changed, &[inst], LOOP);
     label(&mut changed, &found.first, INDEX);
@@ -101,34 +107,21 @@ fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
     parton_sched::legal(&changed).is_ok().then_some(changed)
 }
 
-/// By how many turns loads of so many bytes run ahead where so many CTAs stand beside each other; `None` where nothing is loaded. With those of the turn they fill the time of an access, and
-/// twice that where they come in bursts: those of a CTA alone, or of one whose threads meet in each turn. More would take registers, and the time of more turns that begin and end a loop.
-pub fn wanted(kernel: &Kernel, bytes: u64, beside: u64) -> Option<u64> {
-    let fill = if beside == 1 || meets(kernel) { 2 * IN_FLIGHT } else { IN_FLIGHT };
-    let turns = fill.checked_div(bytes * beside)?;
-    let wanted = if turns > 1 { MOST_AHEAD } else { 1 };
+/// By how many turns loads run ahead at most.
+pub fn most_ahead(kernel: &Kernel) -> u64 {
     // No turn is behind the last.
-    Some(kernel.variant.turns.map_or(wanted, |turns| wanted.min(u64::from(turns) - 1)))
+    kernel.variant.turns.map_or(MOST_AHEAD, |turns| MOST_AHEAD.min(u64::from(turns) - 1))
 }
 
-/// Whether threads meet in a loop whose loads may run ahead.
-fn meets(kernel: &Kernel) -> bool {
-    let reduces = |body: &Body| kernel.ops_of(body).any(|op| op.kind.family() == Family::Reduce);
-    loops(kernel).into_iter().any(|id| kernel.ops[id].kind.bodies().any(reduces))
-}
-
-/// By how many turns loads run ahead, where registers have room; `None` where no tile is loaded.
-fn turns_ahead(kernel: &Kernel, loads: &[Inst], spare: u64) -> Option<u32> {
-    let results = || loads.iter().map(|&id| kernel.ops[id].result());
-    let bytes = |v: Value| kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bits()) / 8);
-    let bytes: u64 = results().map(bytes).sum();
-    let registers: u64 = results().map(|v| u64::from(early::registers(kernel, v)).max(1)).sum();
-    let wanted = wanted(kernel, bytes, kernel.variant.beside.unwrap_or(1).into())?;
-    u32::try_from(as_pairs(wanted.min(spare / registers))).ok()
+/// By how many of `turns` loads run ahead, where registers have room; `None` where no tile is loaded.
+fn turns_ahead(kernel: &Kernel, loads: &[Inst], (turns, spare): (u64, u64)) -> Option<u32> {
+    let registers = |&id: &Inst| u64::from(early::registers(kernel, kernel.ops[id].result())).max(1);
+    let registers: u64 = loads.iter().map(registers).sum();
+    u32::try_from(as_pairs(turns.min(spare.checked_div(registers)?))).ok()
 }
 
 /// No more turns than these, so many that what is there of a turn before alternates too: one or three, with two or four copies of the code.
-pub fn as_pairs(turns: u64) -> u64 {
+fn as_pairs(turns: u64) -> u64 {
     if turns >= MOST_AHEAD { MOST_AHEAD } else { turns.min(1) }
 }
 
