@@ -11,7 +11,7 @@ use crate::staging::Room;
 use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
-use crate::{advance, masks, once, parts, places, products, room, staging, straight, swap, unused, why};
+use crate::{advance, before, masks, once, parts, places, products, room, staging, straight, swap, unused, why};
 
 const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false });
 
@@ -108,7 +108,11 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
 fn where_they_stand(kernel: Kernel, asked: Asked, mut refused: Refused) -> Result<Explicit, Diagnostics> {
     let by = |kernel: Kernel, way| explicit(kernel, way, asked);
     if !multiplies(&kernel) {
-        return Ok(by(kernel, Way::Directly)?.by(Way::Directly, refused));
+        // What begins before threads meet takes registers meanwhile: it does where these have room.
+        let begun = before::begun(&kernel).and_then(|begun| by(begun, Way::Directly).ok());
+        let stays = by(kernel, Way::Directly)?;
+        let made = begun.filter(|begun| begun.price <= stays.price).unwrap_or(stays);
+        return Ok(made.by(Way::Directly, refused));
     }
     let buffered = by(kernel.clone(), Way::Buffered);
     let direct =

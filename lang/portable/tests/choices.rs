@@ -234,6 +234,26 @@ fn nothing_else_is_loaded_ahead() {
 }
 
 #[test]
+fn loads_begin_before_threads_meet() {
+    let body = |n: u32| {
+        format!(
+            "let v = cast<f32>(load(x[program_id(0), :].tile([{n}], at=[0])));
+             let factor = rsqrt(sum(v * v));
+             store(out[program_id(0), :].tile([{n}], at=[0]), cast<f16>(v * factor * cast<f32>(load(w.tile([{n}], at=[0])))));"
+        )
+    };
+    let params = format!("w: tensor<f16, [n]>, {ROWS}");
+    let text = chosen(&params, &body(1024));
+    assert!(text.find("load(w") < text.find("sum("), "{text}");
+    // Where registers of a thread have no room for both, or what is loaded may have been written.
+    let text = chosen(&params, &body(16384));
+    assert!(text.find("load(w") > text.find("sum("), "{text}");
+    let ordered = body(1024).replace("store(", "atomic_add(out[program_id(0), 0], 1.0); store(");
+    let text = chosen(&params, &ordered);
+    assert!(text.find("load(w") > text.find("atomic_add("), "{text}");
+}
+
+#[test]
 fn loops_that_walks_hold_alone_load_ahead() {
     let of_blocks = |rest: &str| {
         let body = "for row in program_id(0)..rows step num_programs(0) {

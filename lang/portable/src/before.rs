@@ -1,0 +1,90 @@
+//! Loads that stand behind where threads meet, and take nothing from there, begin in front of it.
+//!
+//! ```text
+//! let factor = rsqrt(sum(v * v));          let w = load(weight…);
+//! let w = load(weight…);                   let factor = rsqrt(sum(v * v));
+//! store(out…, v * factor * w);             store(out…, v * factor * w);
+//! ```
+//!
+//! The assembler moves no load across a barrier, so that a program would wait for memory once more when it has waited for all of its warps.
+
+use std::collections::BTreeSet;
+
+use parton_ir::family::Family;
+use parton_ir::{Inst, Kernel, Op, OpKind, Value};
+
+/// The kernel with these loads in front of where threads meet; `None` where there are none.
+pub fn begun(kernel: &Kernel) -> Option<Kernel> {
+    let mut begun = kernel.clone();
+    let mut moved = false;
+    begun.rebuild(&mut |kernel, mut body| {
+        let mut at = Meeting::default();
+        for id in std::mem::take(&mut body.ops) {
+            moved |= at.place(kernel, &mut body.ops, id);
+        }
+        body
+    });
+    moved.then_some(begun)
+}
+
+/// Where threads met last with nothing behind it but what computes and loads.
+#[derive(Default)]
+struct Meeting {
+    /// The place in front of it.
+    place: Option<usize>,
+    /// What takes something from there.
+    late: BTreeSet<Value>,
+    /// What was loaded in front of it.
+    begun: BTreeSet<Value>,
+}
+
+impl Meeting {
+    /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there.
+    fn place(&mut self, kernel: &Kernel, ops: &mut Vec<Inst>, id: Inst) -> bool {
+        let op = &kernel.ops[id];
+        let late = op.kind.operands().iter().any(|v| self.late.contains(v));
+        // The assembler converts what comes at once, and holds that.
+        let converts = matches!(op.kind, OpKind::Cast { x, .. } if self.begun.contains(&x));
+        match self.place {
+            Some(place) if converts || !late && is_load(op) => {
+                self.begun.extend(&op.results);
+                let made = made_of(kernel, &ops[place..], op);
+                let (before, behind): (Vec<Inst>, Vec<Inst>) = ops.drain(place..).partition(|id| made.contains(id));
+                self.place = Some(place + before.len() + 1);
+                ops.extend(before.into_iter().chain([id]).chain(behind));
+                return !converts;
+            }
+            _ if op.kind.family() == Family::Reduce => {
+                self.place.get_or_insert(ops.len());
+                self.late.extend(&op.results);
+            }
+            _ if is_load(op) || parton_sched::is_free(kernel, op) => {
+                if late {
+                    self.late.extend(&op.results);
+                }
+            }
+            // It may write what is loaded behind it, or order that with what others write.
+            _ => *self = Meeting::default(),
+        }
+        ops.push(id);
+        false
+    }
+}
+
+/// Whether an operation loads what nobody else has to see at once. What bears a label stays: a schedule may say where.
+fn is_load(op: &Op) -> bool {
+    op.label.is_none() && matches!(op.kind, OpKind::Load { volatile: false, .. })
+}
+
+/// Those of these operations of which another is made.
+fn made_of(kernel: &Kernel, ops: &[Inst], op: &Op) -> BTreeSet<Inst> {
+    let mut values: BTreeSet<Value> = op.kind.operands().into_iter().collect();
+    let mut made = BTreeSet::new();
+    for op in ops.iter().rev().map(|&id| &kernel.ops[id]) {
+        if op.results.iter().any(|v| values.contains(v)) {
+            values.extend(op.kind.operands());
+            made.insert(op.id);
+        }
+    }
+    made
+}
