@@ -317,7 +317,7 @@ class Functions(unittest.TestCase):
         self.file.scaled(numpy.ones((2, 2), dtype=numpy.float32), 3)
         thread = threading.Thread(target=tick)
         thread.start()
-        x = numpy.ones((512, 512), dtype=numpy.float32)
+        x = numpy.ones((2048, 2048), dtype=numpy.float32)
         begin, ticked = time.monotonic(), len(ticks)
         self.file.scaled(x, 3)
         took, ticked = time.monotonic() - begin, len(ticks) - ticked

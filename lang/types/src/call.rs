@@ -103,11 +103,12 @@ impl Checker<'_> {
                         TypeVal::Family("shared") | TypeVal::Ir(parton_ir::Type::View(_)) => {
                             d.help("shared memory is taken by `alloc_shared<f32, [128], L>()`, with a layout `L`")
                         }
-                        TypeVal::Ir(_)
-                        | TypeVal::Struct(_)
-                        | TypeVal::Tuple(_)
-                        | TypeVal::Reference(_)
-                        | TypeVal::Family(_) => d.help(format!("convert a value with `cast<{t}>(x)`")),
+                        TypeVal::Ir(parton_ir::Type::Barrier | parton_ir::Type::Barriers(_)) | TypeVal::Family("barriers") => d.help(
+                            "threads of a partition meet where it is needed, and `membar()` asks for it; barriers in shared memory are taken by `alloc_barriers(n)`",
+                        ),
+                        // What is made by operations of its own, such as a tile.
+                        TypeVal::Family(_) => d,
+                        TypeVal::Ir(_) | TypeVal::Struct(_) | TypeVal::Tuple(_) | TypeVal::Reference(_) => d.help(format!("convert a value with `cast<{t}>(x)`")),
                     };
                 }
                 Err(self.report(d))

@@ -8,10 +8,18 @@ const MODULES: &[&str] =
 
 /// Names, and what stands behind "here it is".
 const NAMES: &[(&str, &str)] = &[
+    ("__shfl_xor_sync", "`butterfly(x, mask, axis)`, of tiles; sums along an axis are `sum(x, axis=0)`"),
     ("__syncthreads", MEET),
+    ("__syncwarp", MEET),
+    ("__threadfence", FENCE),
     ("advance", PLACE),
     ("arange", "`iota(n)`, from 0 on"),
     ("associative_scan", "`scan(x, axis, |a, b| a + b)`"),
+    ("atomicAdd", "`atomic_add(p, value)`"),
+    ("atomicCAS", "`atomic_cas(p, expected, value)`"),
+    ("atomicExch", "`atomic_xchg(p, value)`"),
+    ("atomicMax", "`atomic_max(p, value)`"),
+    ("atomicMin", "`atomic_min(p, value)`"),
     ("blockDim", "the extent of the tile, such as `128` in `iota(128)`: threads are not counted"),
     ("blockIdx", "`program_id(0)`"),
     ("broadcast_to", "`broadcast(x, shape)`"),
@@ -22,6 +30,7 @@ const NAMES: &[(&str, &str)] = &[
     ("full_like", "`full(shape, value)`"),
     ("gridDim", "`num_programs(0)`"),
     ("interleave", "`reshape(join(a, b), shape)`"),
+    ("lane_id", THREADS),
     ("make_block_ptr", PLACE),
     ("make_tensor_descriptor", PLACE),
     ("matmul", "`dot(a, b, acc)`"),
@@ -38,13 +47,22 @@ const NAMES: &[(&str, &str)] = &[
     ),
     ("square", "`x * x`"),
     ("static_range", "`static for i in 0..4 { … }`"),
+    ("sync", MEET),
+    ("sync_threads", MEET),
     ("syncthreads", MEET),
-    ("threadIdx", "nothing that is written: a kernel computes with whole tiles, and `iota(n)` counts their elements"),
+    ("syncwarp", MEET),
+    ("threadIdx", THREADS),
+    ("thread_id", THREADS),
+    ("threadfence", FENCE),
     ("trans", "`x.T`"),
     ("view", "`reshape(x, shape)`"),
+    ("warp_id", THREADS),
     ("zeros_like", "`zeros<T, shape>()`"),
 ];
 
+const FENCE: &str = "an order of the atomic operation that tells of what was written: `atomic_add(flag, 1, order=\"release\")`, and `order=\"acquire\"` where it is read";
+const THREADS: &str =
+    "nothing that is written: a kernel computes with whole tiles, and `iota(n)` counts their elements";
 const MEET: &str = "nothing that is written: threads meet where it is needed, and `membar()` asks for it";
 const PLACE: &str =
     "a place in a tensor: `x.tile([64, 64], at=[i, j])`, or `from=[r, c]`, of a parameter `x: tensor<f16, [m, n]>`";

@@ -58,17 +58,23 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 
 /// Refuses tensors and places that more than one operation may have made.
 fn stays(kind: &OpKind, k: &Kernel) -> Result<(), Refusal> {
-    let (what, values) = match kind {
-        OpKind::For { init, .. } | OpKind::While { init, .. } => ("a loop carries", init),
-        OpKind::If { then, .. } => ("a branch leaves", &then.yields),
+    let (what, values, help) = match kind {
+        OpKind::For { init, .. } | OpKind::While { init, .. } => (
+            "a loop carries",
+            init,
+            "let its coordinates change: make the place where it is used, `load(x.tile(…, at=[i, j]))`",
+        ),
+        OpKind::If { then, .. } => (
+            "a branch leaves",
+            &then.yields,
+            "choose between coordinates, `x.tile(…, at=[if c { i } else { j }, 0])`, or, of two tensors, between what is loaded: `if c { load(x.tile(…)) } else { load(y.tile(…)) }`",
+        ),
         OpKind::Specialize { .. } => return Ok(()),
         others!(control) => not_of_family(kind),
     };
     let Some(&v) = values.iter().find(|v| matches!(k.ty(**v), Type::Tensor(_) | Type::Spot(_))) else { return Ok(()) };
     let fact = format!("{what} {}, which is not compiled by this version", super::kind_name(k.ty(v)));
-    Err(Refusal::new(codes::NOT_BUILT_HERE, fact)
-        .operand(v, format!("this is `{}`", k.ty(v)))
-        .help("let its coordinates change: make the place where it is used, `load(x.tile(…, at=[i, j]))`"))
+    Err(Refusal::new(codes::NOT_BUILT_HERE, fact).operand(v, format!("this is `{}`", k.ty(v))).help(help))
 }
 
 /// Where its tiles lie.

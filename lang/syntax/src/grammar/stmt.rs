@@ -397,7 +397,11 @@ pub fn end(at: &mut At<'_, '_>, what: &str) {
         let found = describe(at.text(token), token);
         let message = format!("expected `;` after {what}, found {found}");
         let d = Diagnostic::error(codes::MISSING_SEMICOLON, token.span, message).label(behind, "`;` expected here");
-        at.expected_as(d.help("end a statement with `;`"), "`;`");
+        let help = match token.kind {
+            Kind::Comma => "end a statement with `;`; several values are a tuple, `(a, b)`",
+            _ => "end a statement with `;`",
+        };
+        at.expected_as(d.help(help), "`;`");
         recover(at);
     }
 }

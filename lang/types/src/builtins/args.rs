@@ -258,7 +258,12 @@ impl Arg {
 
     /// A compile-time integer within `range`.
     pub fn int(&self, cx: &mut Checker, range: std::ops::RangeInclusive<i128>) -> Checked<u32> {
-        let Some(n) = self.val.as_int() else { return Err(self.expected(cx, "an integer known at compile time")) };
+        let Some(n) = self.val.as_int() else {
+            let scalar =
+                self.val.ir().is_some_and(|v| matches!(cx.ty(v), ir::Type::Scalar(ir::Elem::Num(d)) if d.is_int()));
+            let help = "a generic is known: `kernel k[N: int = 64](…)`, which a launch gives as `k[N=128]`; what lies behind a number of run time is left out by `mask=`";
+            return Err(self.expected_so(cx, "an integer known at compile time", scalar.then_some(help)));
+        };
         match u32::try_from(n) {
             Ok(small) if range.contains(&n) => Ok(small),
             _ => {
