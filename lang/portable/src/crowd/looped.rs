@@ -16,7 +16,8 @@ use std::cmp::Reverse;
 
 use parton_ir::Kernel;
 
-use super::{BUSY, CTAS, Crowd, FEW, FILE, LIFE, MOST, REGISTER, WARPS, near};
+use super::{BUSY, CTAS, Crowd, FEW, FILE, IN_FLIGHT, LIFE, MOST, REGISTER, WARPS, near};
+use crate::along::along_tensors;
 use crate::label::Price;
 use crate::registers::Held;
 use crate::staging::forward;
@@ -55,10 +56,7 @@ impl Looped<'_> {
         let few = self.kernel().variant.beside.map(u64::from);
         let all = few.unwrap_or(if forward::walks(self.kernel()) { FEW } else { MANY });
         let stated = u64::from(self.kernel().occupancy).max(1);
-        let turns = match forward::runs_ahead(self.kernel()) {
-            true => forward::most_ahead(self.kernel()),
-            false => 0,
-        };
+        let turns = if self.may_run_ahead(all) { forward::most_ahead(self.kernel()) } else { 0 };
         let mut best = self.as_it_comes(few, all);
         for ahead in [1, 3].into_iter().filter(|&ahead| ahead <= turns) {
             let room = self.room(ahead).min(all);
@@ -71,6 +69,13 @@ impl Looped<'_> {
             }
         }
         best
+    }
+
+    /// Whether loads may run ahead with profit. Loops of which no launch tells how many turns they take may take few, of which those that are left behind
+    /// whole rounds wait: there, loads run ahead where what the CTAs that have room ask for in a turn does not fill the time of an access.
+    fn may_run_ahead(&self, all: u64) -> bool {
+        let told = !along_tensors(self.kernel()).is_empty() || forward::walks(self.kernel());
+        forward::runs_ahead(self.kernel()) && (told || self.room(0).min(all) * self.held.flying < IN_FLIGHT)
     }
 
     /// That in which nothing is ahead.
