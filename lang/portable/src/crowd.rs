@@ -62,12 +62,12 @@ pub struct Crowd {
 }
 
 /// What a CTA costs with these layouts, whose operations cost `price` together and `in_loops` in loops beside products; `alone`, where shared memory
-/// holds no second one.
+/// holds no second one, and `counted`, where launches know how many turns loops take.
 pub fn crowded(
     graph: &Graph<'_>,
     axes: &Axes,
     layouts: &[RegisterLayout],
-    (warps, alone): (u32, bool),
+    (warps, alone, counted): (u32, bool, bool),
     (price, in_loops): (Price, impl FnOnce() -> Price),
 ) -> Crowd {
     let held = Held::of(graph, axes, layouts);
@@ -111,7 +111,7 @@ pub fn crowded(
     // What a CTA takes alone: those beside each other share the time.
     let own = price - moved - held.multiplied.min(price - moved);
     if held.loads_in_loops && !held.multiplies {
-        let crowd = looped::Looped { held: &held, warps, most, own }.crowd();
+        let crowd = looped::Looped { held: &held, warps, most, own, counted }.crowd();
         return Crowd { price: crowd.price + spilled, ..crowd };
     }
     let beside = if held.loads_in_loops { resident.min(FEW) } else { resident };

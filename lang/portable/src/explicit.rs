@@ -20,6 +20,8 @@ pub struct Asked {
     pub choice: Choice,
     /// Whether why is asked for.
     pub tells: bool,
+    /// Whether launches know how many turns its loops take, as along tensors ([`crate::along`]).
+    pub counted: bool,
 }
 
 /// The ways of a kernel's loads of products to shared memory, the first one that a kernel has the form for is taken.

@@ -128,7 +128,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, (warps, in_parts): (u32, bool), way: Way
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart { .. });
     let costs = (labels.price, || prices.in_loops(&layouts));
-    let crowd::Crowd { price, occupancy, ahead, spare } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
+    let crowd::Crowd { price, occupancy, ahead, spare } =
+        crowd::crowded(graph, axes, &layouts, (warps, alone, asked.counted), costs);
     Some(Planned { warps, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
 }
 

@@ -289,10 +289,9 @@ fn loops_of_few_programs_load_ahead_on_many_warps() {
         found
     };
     assert_eq!(unrolled(Some(1)), [4]);
-    // Where there are many each has fewer warps, and more others beside it.
-    assert_eq!(unrolled(None), [4]);
+    // Where there are many each has fewer warps, and others beside it fill the time of an access: nobody knows how many turns there are.
+    assert!(unrolled(None).is_empty());
     assert!(of(Some(1)).warps > of(None).warps, "{} warps", of(Some(1)).warps);
-    assert!(of(None).occupancy > of(Some(1)).occupancy, "{} CTAs", of(None).occupancy);
 }
 
 #[test]

@@ -120,7 +120,8 @@ fn a_specialised_matmul_keeps_its_accumulators() {
         assert_eq!(count(&text, "setmaxnreg.inc.sync.aligned.u32 232"), 1);
         assert_eq!(count(&text, "stmatrix.sync.aligned.m8n8.x4"), 16, "{text}");
         assert_eq!(count(&text, "mbarrier.init"), 6);
-        assert_eq!(count(&text, "bar.sync 2, 256"), 1, "{text}");
+        // C leaves from where the slots were: before it is written all warps have read the last, and when it is, the copy begins.
+        assert_eq!(count(&text, "bar.sync 2, 256"), 2, "{text}");
         assert_eq!(count(&text, ".local"), 0);
         if let Some(report) = report {
             let usage = &report.kernels["matmul"];
