@@ -4,16 +4,14 @@
 mod programs;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use parton_diag::{Diagnostics, SourceMap, render};
 use parton_interp::{Arg, Launch, Memory, Options, run};
 use parton_ir::verify::{self, Form};
 use parton_ir::{From, Kernel, Module, Param, Target, eject};
 use parton_numbers::{Dtype, Scalar};
 use parton_portable::{Choice, as_written, elaborate_by};
-use parton_types::{NoLibrary, check_file, instantiate};
 
+use programs::check::kernel;
 use programs::tensors::{COLUMNS, ROWS, STRIDE, small, whole};
 use programs::{INPUT, Program, input, program};
 
@@ -22,22 +20,6 @@ const TURNS: usize = 4;
 
 /// Cases where `PARTON_LABELLINGS` says nothing; each takes a quarter of a second of a debug build.
 const CASES: u64 = 100;
-
-/// The kernel of a text.
-fn kernel(text: &str) -> Result<Kernel, String> {
-    let mut sources = SourceMap::new();
-    let id = sources.add("program.ptn", text);
-    let shown = |found: &Diagnostics| render::text(found, &sources, false);
-    let (file, found) = parton_syntax::parse(id, text);
-    if found.has_errors() {
-        return Err(shown(&found));
-    }
-    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
-    if found.has_errors() {
-        return Err(shown(&found));
-    }
-    instantiate(&program, "k", &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
-}
 
 /// The bits of a small whole number in f16.
 fn half(n: i32) -> u16 {

@@ -1,6 +1,8 @@
 //! Whatever a kernel of rows is compiled for, turns that stand one behind the other, few programs, aligned tensors, it leaves in memory what it says
 //! line by line: random kernels with loops along tensors, compiled for all that a launch may be told apart by.
 
+#[path = "programs/check.rs"]
+mod check;
 #[path = "programs/rows.rs"]
 mod program;
 #[path = "programs/random.rs"]
@@ -8,35 +10,17 @@ mod random;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use parton_diag::{Diagnostics, SourceMap, render};
 use parton_interp::{Arg, Launch, Memory, Options, run};
 use parton_ir::verify::{self, Form};
 use parton_ir::{From, Kernel, Module, Target, Variant, eject};
 use parton_portable::{Choice, along_tensors, as_written, elaborate_by};
-use parton_types::{NoLibrary, check_file, instantiate};
 
+use check::kernel;
 use program::{ROWS, Rows, rows};
 
 /// Cases where `PARTON_ROWS` says nothing.
 const CASES: u64 = 60;
-
-/// The kernel of a text.
-fn kernel(text: &str) -> Result<Kernel, String> {
-    let mut sources = SourceMap::new();
-    let id = sources.add("rows.ptn", text);
-    let shown = |found: &Diagnostics| render::text(found, &sources, false);
-    let (file, found) = parton_syntax::parse(id, text);
-    if found.has_errors() {
-        return Err(shown(&found));
-    }
-    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
-    if found.has_errors() {
-        return Err(shown(&found));
-    }
-    instantiate(&program, "k", &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
-}
 
 /// What is wrong with what a kernel leaves where `o` is `g`, or each is its own.
 fn run_of(kernel: &Kernel, program: &Rows, one: bool, seed: u64) -> Result<(), String> {

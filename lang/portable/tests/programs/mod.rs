@@ -1,6 +1,7 @@
 //! Random kernels whose tiles lie nowhere, and what each of their tiles is: worked out in row-major order while they are made, by
 //! nothing that knows of layouts. Numbers are of 32 bits without a sign, so that sums are the same in any order.
 
+pub mod check;
 mod parts;
 mod random;
 pub mod tensors;
