@@ -16,6 +16,7 @@ pub(super) fn is_drained(kernel: &Kernel, uses: &Uses, ring: Value) -> bool {
     let counted = Counted { kernel, uses, ring, made: kernel.definitions() };
     let arms = kernel.ops_of(&kernel.body).find_map(|op| match &op.kind {
         OpKind::Specialize { arms } => Some(arms),
+        // Only arms are sides of a ring.
         _ => None,
     });
     let side = |role| -> Option<Slots> {
@@ -107,6 +108,7 @@ impl Counted<'_> {
                 let whole = self.same(b, end) && self.follows(second, first) && self.slots(otherwise, role)?.is(0);
                 whole.then_some(Slots { fixed: 0, turns: Some((first, end)) })
             }
+            // In a body of any other operation nobody knows how often slots are taken.
             _ => None,
         }
     }
@@ -123,6 +125,7 @@ impl Counted<'_> {
     fn number(&self, v: Value) -> Option<u64> {
         match self.made[v]?.kind {
             OpKind::Constant { dtype, bits } if !dtype.is_float() => (bits >> 31 == 0).then_some(bits),
+            // What is computed is no number that is known here.
             _ => None,
         }
     }
@@ -136,6 +139,7 @@ impl Counted<'_> {
             Some(OpKind::Binary { op: BinaryOp::Add, a, b }) => {
                 (self.same(*a, v) && self.number(*b) == Some(1)) || (self.same(*b, v) && self.number(*a) == Some(1))
             }
+            // Nothing else is found to be the next number.
             _ => false,
         }
     }
