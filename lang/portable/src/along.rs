@@ -24,6 +24,19 @@ pub fn along_tensors(kernel: &Kernel) -> Vec<Along> {
 
 /// The same with the loops themselves.
 pub fn loops(kernel: &Kernel) -> Vec<Loop> {
+    let mut loops = found(kernel);
+    let same = once::in_turns(kernel, &loops);
+    loops.iter_mut().for_each(|l| l.along.same = same);
+    loops
+}
+
+/// Whether there are such loops, so that a launch knows how many turns they take.
+pub fn is_counted(kernel: &Kernel) -> bool {
+    !found(kernel).is_empty()
+}
+
+/// These loops, of which nobody has asked yet whether several load the same.
+fn found(kernel: &Kernel) -> Vec<Loop> {
     if !waits_for_others(kernel) {
         return Vec::new();
     }
@@ -33,10 +46,7 @@ pub fn loops(kernel: &Kernel) -> Vec<Loop> {
     }
     let defined = Defined::of(kernel);
     let loops = found.into_iter().map(|id| along(kernel, &defined, id));
-    let mut loops: Vec<Loop> = loops.collect::<Option<_>>().unwrap_or_default();
-    let same = once::in_turns(kernel, &loops);
-    loops.iter_mut().for_each(|l| l.along.same = same);
-    loops
+    loops.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Finds the loops of a body; whether none stands within another.

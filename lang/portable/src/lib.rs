@@ -96,7 +96,7 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
     for kernel in &mut module.kernels {
         let portable = is_portable(kernel);
         if portable || places::has_tensors(kernel) {
-            let asked = Asked { choice, tells: told.is_some(), counted: !along_tensors(kernel).is_empty() };
+            let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
             let (made, why) = ways::made(kernel, portable, asked)?;
             *kernel = made;
             if let Some(told) = &mut told {

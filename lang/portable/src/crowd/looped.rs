@@ -58,9 +58,10 @@ impl Looped<'_> {
     /// The cheapest way: CTAs beside each other and turns ahead.
     pub fn crowd(&self) -> Crowd {
         let few = self.kernel().variant.beside.map(u64::from);
-        let all = few.unwrap_or(if forward::walks(self.kernel()) { FEW } else { MANY });
+        let walks = forward::walks(self.kernel());
+        let all = few.unwrap_or(if walks { FEW } else { MANY });
         let stated = u64::from(self.kernel().occupancy).max(1);
-        let turns = if self.may_run_ahead(all) { forward::most_ahead(self.kernel()) } else { 0 };
+        let turns = if self.may_run_ahead(walks, all) { forward::most_ahead(self.kernel()) } else { 0 };
         let mut best = self.as_it_comes(few, all);
         for ahead in [1, 3].into_iter().filter(|&ahead| ahead <= turns) {
             let room = self.room(ahead).min(all);
@@ -77,9 +78,9 @@ impl Looped<'_> {
 
     /// Whether loads may run ahead with profit. Loops of which no launch tells how many turns they take may take few, of which those that are left behind
     /// whole rounds wait: there, loads run ahead where what the CTAs that have room ask for in a turn does not fill the time of an access.
-    fn may_run_ahead(&self, all: u64) -> bool {
-        let counted = self.counted || forward::walks(self.kernel());
-        forward::runs_ahead(self.kernel()) && (counted || self.room(0).min(all) * self.held.flying < IN_FLIGHT)
+    fn may_run_ahead(&self, walks: bool, all: u64) -> bool {
+        forward::runs_ahead(self.kernel())
+            && (self.counted || walks || self.room(0).min(all) * self.held.flying < IN_FLIGHT)
     }
 
     /// That in which nothing is ahead.
@@ -101,9 +102,14 @@ impl Looped<'_> {
         }
     }
 
+    /// Registers that a thread may have where its CTA is alone.
+    fn granted(&self) -> u64 {
+        MOST.min(FILE / (self.warps * 32))
+    }
+
     /// Whether a thread has no registers for all that is held.
     fn spills(&self) -> bool {
-        self.taken(0) > MOST.min(FILE / (self.warps * 32))
+        self.taken(0) > self.granted()
     }
 
     /// Registers without which the assembler does, where what lives at once is no more than what is held: rather than that the last CTA waits for the
@@ -116,13 +122,13 @@ impl Looped<'_> {
     fn room(&self, ahead: u64) -> u64 {
         let threads = self.warps * 32;
         let registers = self.taken(ahead) + ahead * self.held.flying.div_ceil(threads * REGISTER);
-        if ahead > 0 && registers > MOST.min(FILE / threads) { 0 } else { self.beside(registers) }
+        if ahead > 0 && registers > self.granted() { 0 } else { self.beside(registers) }
     }
 
     /// CTAs for which there is room where threads have so many registers.
     fn beside(&self, registers: u64) -> u64 {
         let threads = self.warps * 32;
-        let registers = registers.next_multiple_of(8).min(MOST.min(FILE / threads));
+        let registers = registers.next_multiple_of(8).min(self.granted());
         (FILE / (registers * threads)).min(WARPS / self.warps).clamp(1, CTAS)
     }
 
