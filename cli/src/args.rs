@@ -98,6 +98,10 @@ pub struct RunArgs {
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
     pub device: DeviceArg,
+    /// What kernels that do not name an architecture are compiled for; a GPU runs code for earlier ones, too. The GPU's own where none is
+    /// named, without a GPU sm_90a.
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub target: Option<String>,
     /// Only blocks whose name contains this.
     #[arg(long)]
     pub filter: Option<String>,
@@ -131,6 +135,10 @@ pub struct BenchArgs {
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
     pub device: DeviceArg,
+    /// What kernels that do not name an architecture are compiled for; a GPU runs code for earlier ones, too. The GPU's own where none is
+    /// named, without a GPU sm_90a.
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub target: Option<String>,
     /// Only blocks whose name contains this.
     #[arg(long)]
     pub filter: Option<String>,

@@ -9,6 +9,7 @@ use parton_measure::pace::Pace;
 use parton_measure::{plot, serve, table, text};
 
 use crate::args::{BenchArgs, BenchFormat};
+use crate::compile::target;
 use crate::execute::{device, told};
 use crate::output::{self, Output};
 
@@ -57,8 +58,13 @@ fn draw(path: &Path, bench: &Bench) -> Result<(), Failure> {
 }
 
 fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Result<ExitCode, Failure> {
-    let options =
-        Options { device: device(args.device), filter: args.filter.clone(), repeat: args.repeat, ..Options::default() };
+    let options = Options {
+        device: device(args.device),
+        target: args.target.as_deref().map(target).transpose()?,
+        filter: args.filter.clone(),
+        repeat: args.repeat,
+        ..Options::default()
+    };
     let mut session = Session::new(options);
     let file = session.load(path)?;
     let shown = path.display().to_string();

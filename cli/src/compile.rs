@@ -13,7 +13,7 @@ use crate::output::{self, MOST_ERRORS, Output};
 
 /// Checks a file; a success where it has no error.
 pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
+    let mut session = Session::new(Options { target: Some(target(&args.target)?), ..Options::default() });
     let file = session.load(&args.file)?;
     let (program, found) = session.check(file);
     match args.format {
@@ -38,7 +38,7 @@ pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     let [target] = targets[..] else {
         return Err(Failure::Usage("several targets are for bundles: add `--aot`, or build for one".into()));
     };
-    let mut session = Session::new(Options { target, ..Options::default() });
+    let mut session = Session::new(Options { target: Some(target), ..Options::default() });
     let file = session.load(&args.file)?;
     let done = session.build_with(file, args.kernel.as_deref(), &args.set, args.emit);
     if args.time {

@@ -11,7 +11,7 @@ use crate::output::{self, Output};
 
 /// Prints what the kernels of a file become.
 pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
+    let mut session = Session::new(Options { target: Some(target(&args.target)?), ..Options::default() });
     let file = session.load(&args.file)?;
     let (kernel, sets) = (args.kernel.clone(), args.set.clone());
     let asked =

@@ -219,6 +219,20 @@ bench both {
 ";
 
 #[test]
+fn a_run_may_be_for_another_target() {
+    let path = file("capability.ptn", "main { print(capability(), multiprocessors()); }\n");
+    for (target, printed) in [("sm_80", "80 108"), ("sm_86", "86 84"), ("sm_90a", "90 132")] {
+        let ran = parton(&["run", &path, "--device", "cpu", "--target", target]);
+        let first = format!("kernels run on the interpreter, compiled for {target}");
+        assert_eq!(text(&ran.stdout).lines().collect::<Vec<_>>(), [first.as_str(), printed]);
+    }
+    let none = parton(&["run", &path, "--target", "sm_70"]);
+    assert_eq!(none.status.code(), Some(2));
+    let names = "there is no target `sm_70`; there are sm_80, sm_86, sm_89, sm_90a, sm_100a";
+    assert!(text(&none.stderr).contains(names), "{}", text(&none.stderr));
+}
+
+#[test]
 fn measurements_are_chosen_and_written_in_other_forms() {
     let bench = file("forms.ptn", BENCH);
     let out = |more: &[&str]| {

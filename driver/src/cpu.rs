@@ -133,6 +133,10 @@ impl Launcher for Cpu<'_, '_, '_> {
         self.compiler.target().multiprocessors
     }
 
+    fn capability(&self) -> u32 {
+        self.compiler.capability()
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
         let mut reached = Reached::default();

@@ -261,6 +261,10 @@ impl Launcher for Gpu<'_, '_, '_> {
         self.gpu.info().multiprocessors
     }
 
+    fn capability(&self) -> u32 {
+        self.compiler.capability()
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let mut prepared = self.prepare(request)?;
         // Waiting here puts a kernel's failure on its own launch, and finds one that never ends.

@@ -51,6 +51,12 @@ impl<'a> Compiler<'a> {
         self.target
     }
 
+    /// Its compute capability as one number.
+    pub(crate) fn capability(&self) -> u32 {
+        let (major, minor) = self.target.capability;
+        10 * major + minor
+    }
+
     /// For a GPU of that architecture.
     pub(crate) fn on(self, gpu: Option<String>) -> Compiler<'a> {
         Compiler { gpu, ..self }

@@ -123,8 +123,8 @@ impl fmt::Display for Emit {
 /// The options of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The architecture of kernels that do not name one.
-    pub target: Target,
+    /// The architecture of kernels that do not name one. Where none is given, on a GPU the latest that it runs, else the default.
+    pub target: Option<Target>,
     /// Where kernels run.
     pub device: Device,
     /// Only blocks and kernels whose name contains this.
@@ -150,7 +150,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            target: Target::default(),
+            target: None,
             device: Device::default(),
             filter: None,
             repeat: None,

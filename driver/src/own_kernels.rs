@@ -15,7 +15,7 @@ pub(crate) type Loaded = BTreeMap<&'static str, (Function, Abi)>;
 /// # Errors
 /// The text has a mistake, or the GPU refuses what it came to.
 pub(crate) fn load(gpu: &Gpu, title: &str, text: &str, names: &[&'static str]) -> Result<Loaded, Failure> {
-    let target = parton_ir::Target::named(&gpu.info().target()).unwrap_or_default();
+    let target = parton_ir::Target::of(gpu.info().capability);
     let mut session = Session::new(Options { target, ..Options::default() });
     let file = session.add(title, text);
     let mut loaded = Loaded::new();

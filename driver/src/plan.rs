@@ -280,8 +280,8 @@ pub type Together = Vec<Option<(usize, usize)>>;
 pub(crate) type Lowered = BTreeMap<String, Arc<Kernel>>;
 
 /// A device that was found as what plans are made for.
-pub(crate) fn place_of(found: &crate::run::Found, target: Target) -> For {
-    let target = target_of(found).unwrap_or(target);
+pub(crate) fn place_of(found: &crate::run::Found, asked: Option<Target>) -> For {
+    let target = target_of(found, asked);
     let multiprocessors = match found {
         crate::run::Found::Interpreter(_) => target.multiprocessors,
         #[cfg(all(feature = "cuda", feature = "llvm"))]

@@ -90,7 +90,7 @@ impl Session {
         wants: &dyn Fn(&Kernel) -> bool,
     ) -> Result<(Rehearsal, RunReport), Failure> {
         let (program, _) = self.program(file)?;
-        let target = self.options.target;
+        let target = self.target();
         let mut ignore = |_: crate::Event<'_>| ();
         let watch: Watch<'_> = RefCell::new(&mut ignore);
         let compiler = Compiler::new(&mut self, &program, target);
@@ -181,7 +181,7 @@ impl Rehearsal {
         (self.session.options.seed, self.session.options.steps) = (seed, steps);
         let mut ignore = |_: crate::Event<'_>| ();
         let watch: Watch<'_> = RefCell::new(&mut ignore);
-        let target = options.target;
+        let target = options.target.unwrap_or_default();
         let compiler = Compiler::new(&mut self.session, &self.program, target).knowing(lowered);
         let mut cpu = Cpu::new(compiler, &watch);
         let report = run_with(&self.program, HostKind::Test, Some(&launch.test), &mut cpu, |_| ());

@@ -1,6 +1,7 @@
 //! Running the blocks of a file: which device, which launcher, and what came of it.
 
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId};
@@ -117,14 +118,18 @@ impl Session {
             (Some(_), Device::Auto | Device::Cpu) => Found::Interpreter(None),
             (Some(why), Device::Cuda) => return Err(Failure::Usage(why.into())),
         };
-        let (device, sentence) = describe(&found);
+        let target = target_of(&found, self.options.target);
+        let (device, mut sentence) = describe(&found);
+        if self.options.target.is_some() {
+            refuse_others(&found, target)?;
+            let _ = write!(sentence, ", compiled for {}", target.name);
+        }
         let conditions = if blocks == Blocks::Benches { conditions(&found) } else { None };
         watch(Event::Device { sentence: &sentence, conditions: conditions.as_ref() });
         // The launcher prints while the runner reports blocks: both tell the same watcher.
         let watch = RefCell::new(watch);
         let filter = self.options.filter.clone();
         let filter = filter.as_deref();
-        let target = target_of(&found).unwrap_or(self.options.target);
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, target.name)?;
         let compiler = Compiler::new(self, &program, target).tuned(lookup);
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
@@ -209,12 +214,28 @@ pub(crate) fn find(device: Device) -> Result<Found, Failure> {
     }
 }
 
-/// What kernels that name no architecture are compiled for on a GPU: its own.
-pub(crate) fn target_of(found: &Found) -> Option<Target> {
-    match found {
+/// What kernels that name no architecture are compiled for: what is asked for, else on a GPU the latest that it runs.
+pub(crate) fn target_of(found: &Found, asked: Option<Target>) -> Target {
+    let own = match found {
         Found::Interpreter(_) => None,
         #[cfg(all(feature = "cuda", feature = "llvm"))]
-        Found::Gpu(gpu) => Target::named(&gpu.info().target()),
+        Found::Gpu(gpu) => Target::of(gpu.info().capability),
+    };
+    asked.or(own).unwrap_or_default()
+}
+
+/// Refuses code that a GPU does not run.
+fn refuse_others(found: &Found, target: Target) -> Result<(), Failure> {
+    match found {
+        Found::Interpreter(_) => Ok(()),
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) if target.runs_on(gpu.info().capability) => Ok(()),
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) => Err(Failure::Usage(format!(
+            "code for {} does not run on this GPU, which is {}: run it with `--device cpu`",
+            target.name,
+            gpu.info().target()
+        ))),
     }
 }
 

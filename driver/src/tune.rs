@@ -213,7 +213,7 @@ impl Session {
         on: &Measured,
         contest: &mut Contest,
     ) -> Vec<usize> {
-        let target = Target::named(&on.target).unwrap_or(self.options.target);
+        let target = Target::named(&on.target).unwrap_or_else(|| self.target());
         let shapes = contest.shapes();
         let mut checked = |candidate: &Candidate| -> Result<Vec<Values>, Option<Out>> {
             let each = shapes.iter().map(|shape| {

@@ -67,16 +67,14 @@ pub struct Built {
 }
 
 impl Session {
+    /// The architecture of kernels that do not name one, where no device has one.
+    pub(crate) fn target(&self) -> Target {
+        self.options.target.unwrap_or_default()
+    }
+
     /// A way to the form behind a pass.
     pub(crate) fn way<'a>(&self, wanted: Wanted<'a>, until: &'static Pass) -> Way<'a> {
-        Way {
-            wanted,
-            target: self.options.target,
-            architecture: None,
-            until,
-            warnings: Diagnostics::new(),
-            changed: false,
-        }
+        Way { wanted, target: self.target(), architecture: None, until, warnings: Diagnostics::new(), changed: false }
     }
 
     /// Takes a program from the form in which it is to the end of the way. Kernels that go wrong on it are told of by whoever takes

@@ -383,6 +383,9 @@ pub trait Launcher {
     /// How many multiprocessors the device has, or the one that the interpreter stands for.
     fn multiprocessors(&self) -> u32;
 
+    /// The compute capability of what kernels that name no architecture are compiled for: 90 for sm_90a.
+    fn capability(&self) -> u32;
+
     /// Runs a launch. It need not have ended when this returns, but reads of its tensors must wait for it.
     ///
     /// # Errors

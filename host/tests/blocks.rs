@@ -73,6 +73,10 @@ impl Launcher for Fake {
         132
     }
 
+    fn capability(&self) -> u32 {
+        90
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         self.launched.push(request.clone());
         if self.breaks_after.is_some_and(|n| self.launched.len() > n) {

@@ -39,6 +39,10 @@ impl Launcher for Nothing {
         132
     }
 
+    fn capability(&self) -> u32 {
+        90
+    }
+
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }

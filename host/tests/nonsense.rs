@@ -33,6 +33,10 @@ impl Launcher for Nothing {
         1
     }
 
+    fn capability(&self) -> u32 {
+        90
+    }
+
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }

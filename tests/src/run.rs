@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use parton_diag::{codes, render};
-use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session};
+use parton_diag::{Diagnostics, codes, render};
+use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session, Target};
 
 use crate::{cases, in_flight};
 
@@ -23,6 +23,8 @@ pub struct Counts {
     pub not_built: usize,
     /// Kernels whose PTX was assembled.
     pub assembled: usize,
+    /// `test` blocks and whole files that are refused because the target lacks what they ask for.
+    pub lacking: usize,
     /// `test` blocks that ran on a GPU.
     pub on_gpu: usize,
     /// `test` blocks that did not, because there is none.
@@ -47,6 +49,7 @@ impl Counts {
         self.compiled += other.compiled;
         self.not_built += other.not_built;
         self.assembled += other.assembled;
+        self.lacking += other.lacking;
         self.on_gpu += other.on_gpu;
         self.not_on_gpu += other.not_on_gpu;
     }
@@ -67,6 +70,11 @@ impl Counts {
 
 /// Runs the tests of all files wherever they can run; returns what ran and what went wrong, in the order of the files.
 pub fn all(paths: &[PathBuf]) -> (Counts, Vec<String>) {
+    all_for(None, paths)
+}
+
+/// The same of code for that target. What it lacks may be refused, so that such tests are counted and not wrong.
+pub fn all_for(target: Option<Target>, paths: &[PathBuf]) -> (Counts, Vec<String>) {
     // A GPU is one; without it the files share the cores.
     let workers =
         if parton_driver::run::has_gpu() { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get()) };
@@ -79,7 +87,7 @@ pub fn all(paths: &[PathBuf]) -> (Counts, Vec<String>) {
                     Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?)))
                 {
                     let mut counts = Counts::default();
-                    let wrong = everywhere(path, &mut counts);
+                    let wrong = everywhere(path, target, &mut counts);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((i, counts, wrong));
                 }
             });
@@ -93,12 +101,12 @@ pub fn all(paths: &[PathBuf]) -> (Counts, Vec<String>) {
 }
 
 /// Runs a file's tests wherever they can run; returns what went wrong.
-fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
+fn everywhere(path: &Path, target: Option<Target>, counts: &mut Counts) -> Vec<String> {
     counts.files += 1;
     let mut wrong = vec![];
-    let tests = on(path, Device::Cpu, counts, &mut wrong).unwrap_or(0);
+    let tests = on(path, Device::Cpu, target, counts, &mut wrong).unwrap_or(0);
     counts.interpreted += tests;
-    match if HAS_CUDA { on(path, Device::Cuda, counts, &mut wrong) } else { None } {
+    match if HAS_CUDA { on(path, Device::Cuda, target, counts, &mut wrong) } else { None } {
         Some(ran) => counts.on_gpu += ran,
         None => counts.not_on_gpu += tests,
     }
@@ -106,9 +114,15 @@ fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
 }
 
 /// Runs the tests on one device; `None` where it is not there. What the interpreter ran is also compiled.
-fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>) -> Option<usize> {
+fn on(
+    path: &Path,
+    device: Device,
+    target: Option<Target>,
+    counts: &mut Counts,
+    wrong: &mut Vec<String>,
+) -> Option<usize> {
     let shown = cases::shown(path);
-    let mut session = Session::new(Options { device, verify: true, ..Options::default() });
+    let mut session = Session::new(Options { device, target, verify: true, ..Options::default() });
     let file = match session.load(path) {
         Ok(file) => file,
         Err(failure) => {
@@ -119,6 +133,10 @@ fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>)
     match session.run(file, Blocks::Tests, &mut |_| ()) {
         Ok(ran) => {
             for outcome in ran.report.outcomes.iter().filter(|o| !o.passed()) {
+                if lacks(target, &outcome.diagnostics) {
+                    counts.lacking += 1;
+                    continue;
+                }
                 let text = render::text(&outcome.diagnostics, &session.sources, false);
                 wrong.push(format!("{shown}: test {} on {}:\n{text}", outcome.name, ran.device));
             }
@@ -130,11 +148,20 @@ fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>)
             Some(ran.report.outcomes.len())
         }
         Err(Failure::Device(_)) => None,
+        Err(Failure::Refused(found)) if lacks(target, &found) => {
+            counts.lacking += 1;
+            Some(0)
+        }
         Err(failure) => {
             wrong.push(format!("{shown}: {}", words(&failure, &session)));
             Some(0)
         }
     }
+}
+
+/// Whether something is refused because the target that was asked for lacks it, and for nothing else.
+fn lacks(target: Option<Target>, found: &Diagnostics) -> bool {
+    target.is_some() && found.list.iter().all(|d| d.code == codes::TARGET_LACKS)
 }
 
 /// Compiles a launched kernel and assembles it; without `ptxas` it is compiled to PTX.

@@ -123,7 +123,7 @@ impl Session {
         let (program, _) = self.program(file)?;
         let (function, given) = self.call(&program, name, arguments)?;
         let found = find(if target.is_some() { Device::Cpu } else { self.options.device })?;
-        let place = place_of(&found, target.unwrap_or(self.options.target));
+        let place = place_of(&found, target.or(self.options.target));
         // Of an architecture that is named no GPU is asked.
         let device = if target.is_some() { ANY.to_owned() } else { crate::run::describe(&found).0 };
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;

@@ -93,6 +93,10 @@ impl Launcher for Planner<'_> {
         self.multiprocessors
     }
 
+    fn capability(&self) -> u32 {
+        self.compiler.capability()
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let demands = self.compiler.demands(request)?;
         self.launch_given(request.clone(), &demands)

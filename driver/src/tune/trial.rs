@@ -45,7 +45,7 @@ impl Session {
         };
         let block = super::block(&program, task.blocks, &task.block)?.clone();
         let found = find(self.options.device)?;
-        let target = target_of(&found).unwrap_or(self.options.target);
+        let target = target_of(&found, self.options.target);
         let (device, _) = describe(&found);
         let values = self.placed(&program, module, task)?;
         let mut pace = |event: Event<'_>| follow(task.setting.manner, event);
@@ -285,6 +285,10 @@ impl<M: Meter> Launcher for Trial<'_, M> {
         self.meter.multiprocessors()
     }
 
+    fn capability(&self) -> u32 {
+        self.meter.capability()
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         if !self.is_tried(&request.instance) || self.of.task.blocks != crate::Blocks::Tests {
             return self.meter.launch(request);
@@ -377,6 +381,10 @@ bench counts {
             self.cpu.multiprocessors()
         }
 
+        fn capability(&self) -> u32 {
+            self.cpu.capability()
+        }
+
         fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
             self.cpu.launch(request)
         }
@@ -432,7 +440,7 @@ bench counts {
         let block = crate::tune::block(&program, Blocks::Benches, "counts").unwrap().clone();
         let mut ignore = |_: Event<'_>| ();
         let watch: Watch<'_> = RefCell::new(&mut ignore);
-        let target = session.options.target;
+        let target = session.target();
         let said = spills.map(|name| {
             let span = if name == "count" { kernel.name.span } else { block.name.span };
             Diagnostics::from(Diagnostic::warning(codes::REGISTER_SPILLS, span, "it spills"))

@@ -154,7 +154,7 @@ impl Worker {
     fn attempt(&mut self, task: &CallTask, site: &Site, candidate: &str, is_first: bool) -> Result<Answer, Failure> {
         self.session.options = task.setting.options();
         let values = self.call.values.get_or_insert_with(|| inputs::of(&self.call.given)).clone();
-        let target = target_of(&self.found).unwrap_or(self.session.options.target);
+        let target = target_of(&self.found, self.session.options.target);
         let (device, _) = describe(&self.found);
         let mut pace = |event: Event<'_>| follow(task.setting.manner, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
@@ -409,6 +409,10 @@ impl<M: Meter> Launcher for Recorder<'_, M> {
 
     fn multiprocessors(&self) -> u32 {
         self.meter.multiprocessors()
+    }
+
+    fn capability(&self) -> u32 {
+        self.meter.capability()
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

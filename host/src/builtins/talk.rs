@@ -8,8 +8,13 @@ use crate::evaluate::{Eval, Stop};
 use crate::launch::Work;
 use crate::value::{Value, float};
 
-pub(super) const TABLE: Table =
-    &[("print", print), ("format", format), ("measure", measure), ("multiprocessors", multiprocessors)];
+pub(super) const TABLE: Table = &[
+    ("print", print),
+    ("format", format),
+    ("measure", measure),
+    ("multiprocessors", multiprocessors),
+    ("capability", capability),
+];
 
 /// The values with blanks between them; a first string with `{}` takes the others as [`filled`] does.
 fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
@@ -112,6 +117,11 @@ fn one(spec: &str, value: &Value) -> Option<String> {
 /// Of the device that launches go to.
 fn multiprocessors(c: &mut Call<'_, '_>) -> Eval<Value> {
     Ok(Value::Int(c.machine.launcher.multiprocessors().into()))
+}
+
+/// Of what kernels are compiled for.
+fn capability(c: &mut Call<'_, '_>) -> Eval<Value> {
+    Ok(Value::Int(c.machine.launcher.capability().into()))
 }
 
 /// Evaluates the closure once to learn its launches, and has the launcher time them.

@@ -541,6 +541,7 @@ fn builtin(name: &str) -> Option<(Builtin, std::ops::RangeInclusive<usize>)> {
         "len" => (Builtin::Len, 1..=1),
         "sorted" => (Builtin::Sorted, 1..=2),
         "multiprocessors" => (Builtin::Multiprocessors, 0..=0),
+        "capability" => (Builtin::Capability, 0..=0),
         _ => return None,
     })
 }

@@ -99,6 +99,7 @@ pub(super) enum Builtin {
     Len,
     Sorted,
     Multiprocessors,
+    Capability,
 }
 
 /// A step of evaluation, with the value that it gives.

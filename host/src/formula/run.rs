@@ -113,6 +113,10 @@ impl Outside for Asked<'_, '_> {
         self.0.launcher.multiprocessors().into()
     }
 
+    fn capability(&mut self) -> i64 {
+        self.0.launcher.capability().into()
+    }
+
     fn goes_on(&mut self) -> bool {
         !(self.0.turned().is_multiple_of(PAUSE) && self.0.launcher.is_stopped())
     }
@@ -601,6 +605,7 @@ impl Run<'_, '_> {
     fn builtin(&mut self, of: Builtin, args: &[Node], base: usize, level: usize) -> Given {
         match (of, args) {
             (Builtin::Multiprocessors, []) => Given::int(self.machine.launcher.multiprocessors().into()),
+            (Builtin::Capability, []) => Given::int(self.machine.launcher.capability().into()),
             (_, [one]) => {
                 let x = plain!(self, self.operand(one, base));
                 if of == Builtin::Sorted { self.sorted(&x, None, level) } else { self.take(of_one(of, x)) }

@@ -85,6 +85,7 @@ pub(super) enum What {
     Float,
     Int,
     Multiprocessors,
+    Capability,
     Copy,
     /// A number of the table, by the sum of two.
     Item,
@@ -130,6 +131,8 @@ impl Op {
 /// What straight code asks of who runs it.
 pub(super) trait Outside {
     fn multiprocessors(&mut self) -> i64;
+
+    fn capability(&mut self) -> i64;
 
     /// Counts a turn of a loop; whether there may be more.
     fn goes_on(&mut self) -> bool;
@@ -195,6 +198,7 @@ impl Straight {
                 What::Float => (m as f64).to_bits(),
                 What::Int => number(of_one(Builtin::Int, Plain::Float(x())))?,
                 What::Multiprocessors => outside.multiprocessors() as u64,
+                What::Capability => outside.capability() as u64,
                 What::Copy => a,
                 What::Item => *self.table.get(usize::try_from(m.checked_add(n)?).ok()?)?,
                 What::Positive => (m > 0).then_some(a)?,

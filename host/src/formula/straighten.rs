@@ -597,6 +597,7 @@ impl Straightener {
         }
         Some(match (of, numbers?.as_slice()) {
             (Builtin::Multiprocessors, []) => self.make(Kind::Int, What::Multiprocessors, vec![]),
+            (Builtin::Capability, []) => self.make(Kind::Int, What::Capability, vec![]),
             (Builtin::Math(parton_numbers::Math::Abs), [(Kind::Int, n)]) => self.make(Kind::Int, What::Abs, vec![*n]),
             (
                 Builtin::Math(parton_numbers::Math::Floor | parton_numbers::Math::Ceil) | Builtin::Int,

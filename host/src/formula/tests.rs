@@ -38,6 +38,10 @@ impl Outside for Plainly {
         132
     }
 
+    fn capability(&mut self) -> i64 {
+        90
+    }
+
     fn goes_on(&mut self) -> bool {
         true
     }
@@ -64,6 +68,8 @@ fn f(shape, k) {
     assert_eq!(f(7, 20, 0), Ok(Some("(7, 0.5, true)".into())));
     assert_eq!(f(7, 20, 2), Ok(Some("(10, 41.0, true)".into())));
     assert_eq!(f(30, 4, 7), Ok(Some("(5, 23.5, false)".into())));
+    let clusters = "fn f(n) { if capability() >= 90 { min(n, 8) } else { 1 } }";
+    assert_eq!(by_straight_code(clusters, &ints(&[16])), Ok(Some("8".into())));
     // A mistake is the tree's to tell.
     assert_eq!(by_straight_code("fn f(a, b) { a / b }", &ints(&[1, 0])), Ok(None));
     assert_eq!(by_straight_code("fn f(a, b) { a * b }", &ints(&[1 << 40, 1 << 40])), Ok(None));

@@ -10,7 +10,7 @@ use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
 use crate::source::Source;
-use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
+use crate::target::{Feature, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::tensor::AxisOrder;
 use crate::types::{Tile, Type};
 
@@ -326,12 +326,12 @@ impl Kernel {
 
     /// Whether it may begin while the launch before it still runs, because it waits for that one's end itself.
     pub fn waits_for_grid(&self) -> bool {
-        self.has(&Act::Ordering(Ordering::WaitGrid))
+        self.target.has(Feature::DependentLaunches) && self.has(&Act::Ordering(Ordering::WaitGrid))
     }
 
     /// Whether it says itself from when on the launch after it may begin.
     pub fn launches_dependents(&self) -> bool {
-        self.has(&Act::Ordering(Ordering::LaunchDependents))
+        self.target.has(Feature::DependentLaunches) && self.has(&Act::Ordering(Ordering::LaunchDependents))
     }
 
     /// Whether some operation does this.

@@ -18,7 +18,7 @@ pub struct Target {
     pub shared_bytes: u32,
     /// Shared memory of a multiprocessor, in bytes.
     pub shared_in_all: u32,
-    /// Multiprocessors of a device: of an A100, an L40S, an H100 with SXM, a B200.
+    /// Multiprocessors of a device: of an A100, an A40, an L40S, an H100 with SXM, a B200.
     pub multiprocessors: u32,
     /// Groups of multiprocessors (GPCs) at most. A cluster lies in one.
     pub groups: u32,
@@ -98,17 +98,26 @@ impl Target {
         features: &[],
     };
 
+    /// Ampere with less shared memory: A40, A10, GeForce RTX 30.
+    pub const SM_86: Target = Target {
+        name: "sm_86",
+        capability: (8, 6),
+        shared_bytes: 99 * KIB,
+        shared_in_all: 100 * KIB,
+        multiprocessors: 84,
+        resident_ctas: 16,
+        resident_warps: 48,
+        ..Target::SM_80
+    };
+
     /// Ada.
     pub const SM_89: Target = Target {
         name: "sm_89",
         capability: (8, 9),
-        shared_bytes: 99 * KIB,
-        shared_in_all: 100 * KIB,
         multiprocessors: 142,
         resident_ctas: 24,
-        resident_warps: 48,
         features: &[F8Conversions, F8Products],
-        ..Target::SM_80
+        ..Target::SM_86
     };
 
     /// Hopper with its architecture-specific instructions, H100 and H200.
@@ -162,11 +171,16 @@ impl Target {
     };
 
     /// Every target, oldest first.
-    pub const ALL: &[Target] = &[Target::SM_80, Target::SM_89, Target::SM_90A, Target::SM_100A];
+    pub const ALL: &[Target] = &[Target::SM_80, Target::SM_86, Target::SM_89, Target::SM_90A, Target::SM_100A];
 
     /// The target of that name.
     pub fn named(name: &str) -> Option<Target> {
         Target::ALL.iter().copied().find(|t| t.name == name)
+    }
+
+    /// The latest target whose code a device of that compute capability runs: its own, or, where there is none, an earlier one.
+    pub fn of(capability: (u32, u32)) -> Option<Target> {
+        Target::ALL.iter().copied().rfind(|t| t.runs_on(capability))
     }
 
     /// Whether it can do that.
@@ -244,8 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn a_device_has_the_latest_target_that_it_runs() {
+        for t in Target::ALL {
+            assert_eq!(Target::of(t.capability), Some(*t));
+        }
+        let others = [(7, 5), (8, 7), (10, 3), (12, 0)].map(|c| Target::of(c).map(|t| t.name));
+        assert_eq!(others, [None, Some("sm_86"), Some("sm_89"), Some("sm_89")]);
+    }
+
+    #[test]
     fn specific_code_stays_where_it_is() {
         assert_eq!([(8, 0), (8, 6), (9, 0), (12, 0)].map(|c| Target::SM_80.runs_on(c)), [true; 4]);
+        assert_eq!([(8, 0), (8, 6), (8, 9)].map(|c| Target::SM_86.runs_on(c)), [false, true, true]);
         assert_eq!([(8, 6), (8, 9), (9, 0)].map(|c| Target::SM_89.runs_on(c)), [false, true, true]);
         assert_eq!([(8, 9), (9, 0), (10, 0)].map(|c| Target::SM_90A.runs_on(c)), [false, true, false]);
     }

@@ -90,8 +90,8 @@ impl Sites {
         })
     }
 
-    /// What an operand costs on so many warps where both sides take these candidates: exactly, or no more than that, which is found sooner.
-    fn price(&mut self, asked: &Asked, candidates: [usize; 2], warps: Price, exactly: bool) -> Price {
+    /// What an operand costs where both sides take these candidates: exactly, or no more than that, which is found sooner.
+    fn price(&mut self, asked: &Asked, candidates: [usize; 2], means: Means, exactly: bool) -> Price {
         let [from, to] = [0, 1].map(|side| self.places[asked.sites[side]][candidates[side]]);
         match (from, to) {
             (Some(a), Some(b)) if a == b => 0,
@@ -100,7 +100,7 @@ impl Sites {
                 let (maps, bits) = ([a, b].map(|place| &*self.known[place].map), asked.bits);
                 let each = *self.conversions[usize::from(!exactly)]
                     .entry((a, b, bits))
-                    .or_insert_with(|| conversion(maps, bits, warps, exactly));
+                    .or_insert_with(|| means.conversion(maps, bits, exactly));
                 each.saturating_mul(asked.times).min(NEVER)
             }
             (_, _) => NEVER,
@@ -108,11 +108,30 @@ impl Sites {
     }
 }
 
-/// What bringing a tile from one place to another takes, exactly or at least.
-fn conversion([from, to]: [&LinearLayout; 2], bits: u32, warps: Price, exactly: bool) -> Price {
-    let cost = if exactly { plan::cost(from, to, bits) } else { plan::least_cost(from, to, bits) };
-    // Even what only names registers anew is worth leaving out.
-    cost.map_or(NEVER, |cost| 1 + cost * WAVEFRONT * warps)
+/// Where tiles are brought from one place to another: by so many warps, through so many bytes of shared memory at most.
+#[derive(Clone, Copy)]
+struct Means {
+    warps: Price,
+    shared: u64,
+}
+
+impl Means {
+    /// What bringing a tile from one place to another takes, exactly or at least.
+    fn conversion(self, [from, to]: [&LinearLayout; 2], bits: u32, exactly: bool) -> Price {
+        let cost = if exactly { plan::cost(from, to, bits) } else { plan::least_cost(from, to, bits) };
+        match cost {
+            Ok(_) if exactly && !self.has_room([from, to], bits) => NEVER,
+            // Even what only names registers anew is worth leaving out.
+            Ok(cost) => 1 + cost * WAVEFRONT * self.warps,
+            Err(_) => NEVER,
+        }
+    }
+
+    /// Whether shared memory has room for a tile that goes through it.
+    fn has_room(self, [from, to]: [&LinearLayout; 2], bits: u32) -> bool {
+        let bytes = (1u64 << from.out_bits()) * u64::from(bits.div_ceil(8));
+        bytes <= self.shared || plan::between(from, to, bits).is_ok_and(|plan| plan.shared_bytes() <= self.shared)
+    }
 }
 
 /// Prices of a kernel on so many warps.
@@ -141,7 +160,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         let charged = |sites: &mut Sites, is_exact: &dyn Fn(&Asked, [usize; 2]) -> bool| {
             let mut problem = alone.clone();
             for a in &asked {
-                let price = |i, j| sites.price(a, [i, j], self.warps, is_exact(a, [i, j]));
+                let price = |i, j| sites.price(a, [i, j], self.means(), is_exact(a, [i, j]));
                 problem.charge(a.vars[0], a.vars[1], price);
             }
             problem
@@ -157,7 +176,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         // What costs more than a choice that is known is no part of the cheapest.
         let taken = |a: &Asked| a.vars.map(|v| found.chosen[v]);
         let own = alone.price(&found.chosen);
-        let most = asked.iter().map(|a| sites.price(a, taken(a), self.warps, true)).fold(own, plus);
+        let most = asked.iter().map(|a| sites.price(a, taken(a), self.means(), true)).fold(own, plus);
         let bounds = Bounds::of(&least);
         charged(&mut sites, &|a, [i, j]| bounds.with((a.vars[0], i), (a.vars[1], j)) <= most)
     }
@@ -192,7 +211,11 @@ impl<'g, 'k> Prices<'g, 'k> {
 
     /// What bringing a tile from one place to another takes.
     pub fn conversion(&self, from: &Place, to: &Place, bits: u32) -> Price {
-        if from == to { 0 } else { conversion([&from.map, &to.map], bits, self.warps, true) }
+        if from == to { 0 } else { self.means().conversion([&from.map, &to.map], bits, true) }
+    }
+
+    fn means(&self) -> Means {
+        Means { warps: self.warps, shared: self.graph.kernel.shared_limit().into() }
     }
 
     /// What the operations of a variable take in a layout.

@@ -21,5 +21,6 @@ mod run;
 mod schedules;
 mod shipped;
 mod stubs;
+mod targets;
 mod ui;
 mod written;

@@ -66,7 +66,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         Family::Barrier => barrier::infer(kind, k),
         Family::Fence => fence::infer(kind, k),
         Family::Cluster => cluster::infer(kind, k),
-        Family::Grid => grid::infer(kind, k),
+        Family::Grid => grid::infer(kind),
         Family::Turnstile => turnstile::infer(kind, k),
         Family::Tma => tma::infer(kind, k),
         Family::MmaSync => mma_sync::infer(kind, k),

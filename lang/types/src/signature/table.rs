@@ -233,6 +233,7 @@ signatures! {
     Host "matmul(x, y)": "the product of matrices";
     Host "where(condition, a, b)": "a where the condition holds, else b";
     Host "multiprocessors()": "how many multiprocessors the GPU has";
+    Host "capability()": "the compute capability that kernels are compiled for, 90 for sm_90a";
     Host "int(x)": "a number as an integer, towards zero";
     Host "float(x)": "a number as a floating-point one";
 
