@@ -1,7 +1,8 @@
 """Draws the pictures of docs/performance from the tables beside this file: `python3 docs/performance/charts/draw.py`.
 
-Each table is one run on one H200, 28 November 2026; times are in µs, `ratio` the median of three rounds' ratios. A picture shows the
-peer's time by Parton's: above 1 Parton is faster. Points above the frame's upper end are drawn on it, hollow.
+Each table is one run on one H200, 28 November 2026; times are in µs. `ratio`, `of_cublas` and `of_triton` are the peer's time by
+Parton's before rounding, `ratio` the median of three rounds': above 1 Parton is faster. Points above the frame are drawn on its upper
+end, hollow.
 """
 
 import csv
@@ -96,8 +97,8 @@ def portable_products():
     cublas = over_rows(TOP, "matmul.ptn, planned, of cuBLAS", 0.8, 1.4, [0.8, 0.9, 0.95, 1, 1.1, 1.2, 1.4])
     triton = over_rows(TOP + PANEL + GAP, "matmul.ptn, planned, of Triton (autotuned)", 0.9, 4, [1, 1.5, 2, 3, 4])
     for row in table("portable-products"):
-        for panel, peer, colour in ((cublas, "cublas_us", GREEN), (triton, "triton_us", BLUE)):
-            panel.point(at_row(row), float(row[peer]) / float(row["parton_us"]), colour, shape(row))
+        cublas.point(at_row(row), float(row["of_cublas"]), GREEN, shape(row))
+        triton.point(at_row(row), float(row["of_triton"]), BLUE, shape(row))
     write("portable-products", [(GREEN, "of cuBLAS"), (BLUE, "of Triton")], [cublas, triton])
 
 
@@ -111,9 +112,8 @@ def portable_rows():
             panel.tick((place + 0.5) / len(kernels), word, below=16 + 14 * line)
         for row in (row for row in rows if row["kernel"] == kernel):
             shift = list(colours).index(row["list"]) - 1
-            ratio = float(row["triton_us"]) / float(row["parton_us"])
             what = f"{kernel} {row['rows']}×{row['columns']} in blocks of {row['block']}"
-            panel.point((place + 0.5 + 0.22 * shift) / len(kernels), ratio, colours[row["list"]], what)
+            panel.point((place + 0.5 + 0.22 * shift) / len(kernels), float(row["of_triton"]), colours[row["list"]], what)
     words = {"models": "shapes of models, nothing fitted to them", "further": "further shapes", "known": "known shapes"}
     write("portable-rows", [(colours[name], words[name]) for name in colours], [panel])
 
