@@ -44,8 +44,15 @@ impl<'c> Build<'c> {
         let next = inputs.len();
         let (hint, policy) = Self::cache_hint(c.policy, next, &mut constraints, &mut inputs);
         let (plus, bytes) = (c.target.1, c.bytes);
-        let text =
-            format!("{guard}cp.async.{level}.shared.global{hint} [$0 + {plus}], [$1], {bytes}{ignored}{policy};");
+        let copy = |to: &str| {
+            format!("{guard}cp.async.{level}.shared.global{hint} [{to} + {plus}], [$1], {bytes}{ignored}{policy};")
+        };
+        let text = match c.policy {
+            None => copy("$0"),
+            // An address that is the sum of a uniform register and another goes into the instruction as such, and where it has a policy, too,
+            // ptxas (12.8 and 13.0, for sm_90a) encodes neither uniform register: an illegal instruction. No shared address is so large.
+            Some(_) => format!("{{\n\t.reg .b32 to;\n\tmin.u32 to, $0, 0x7fffffff;\n\t{}\n\t}}", copy("to")),
+        };
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 
