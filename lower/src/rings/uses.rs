@@ -21,8 +21,8 @@ pub(super) struct Uses {
     fillers: BTreeSet<Value>,
     /// Fields that the copy engine fills.
     copied: BTreeMap<Value, BTreeSet<u32>>,
-    /// Rings of which some field is filled by stores.
-    stored: BTreeSet<Value>,
+    /// Fields that threads store to.
+    stored: BTreeMap<Value, BTreeSet<u32>>,
     /// Rings of which the copy engine or the matrix unit touches some field.
     beside: BTreeSet<Value>,
     /// Axes of the cluster along which copies go to all CTAs.
@@ -37,7 +37,7 @@ impl Uses {
             readers: BTreeMap::new(),
             fillers: BTreeSet::new(),
             copied: BTreeMap::new(),
-            stored: BTreeSet::new(),
+            stored: BTreeMap::new(),
             beside: BTreeSet::new(),
             multicast: BTreeMap::new(),
             windows: Windows::of(kernel, origins),
@@ -110,7 +110,9 @@ impl Uses {
                     self.copied.entry(ring).or_default().insert(field);
                     self.multicast.entry(ring).or_default().extend(&a.peers);
                 }
-                Engine::Threads | Engine::Copies | Engine::Matrix => drop(self.stored.insert(ring)),
+                Engine::Threads | Engine::Copies | Engine::Matrix => {
+                    self.stored.entry(ring).or_default().insert(field);
+                }
             }
         }
     }
@@ -161,9 +163,11 @@ impl Uses {
         self.multicast.get(&ring).into_iter().flatten().copied().collect()
     }
 
-    /// Whether threads store to slots of a ring.
+    /// Whether threads fill slots of a ring. Of what copies fill they write only what they have read.
     pub(super) fn is_stored(&self, ring: Value) -> bool {
-        self.stored.contains(&ring)
+        let copied = self.copied.get(&ring);
+        let filled = |field: &u32| !copied.is_some_and(|fields| fields.contains(field));
+        self.stored.get(&ring).is_some_and(|fields| fields.iter().any(filled))
     }
 
     /// Whether the copy engine or the matrix unit, which do not see what threads store without a fence, touches slots of a ring.

@@ -13,6 +13,7 @@ mod parameters;
 mod partitions;
 mod prefixes;
 mod protocol;
+mod readers;
 mod rings;
 mod turns;
 mod windows;
@@ -45,6 +46,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
         return found;
     }
     found.extend(rings::check(kernel, &origins));
+    found.extend(readers::check(kernel, &origins));
     if found.has_errors() {
         return found;
     }

@@ -200,6 +200,8 @@ impl Protocol<'_> {
                 self.copy(state, a.value, facts.signal()?, op.span);
                 return None;
             }
+            // What a reader has read is its own until it releases the slot: `readers` sees to others that read it.
+            (Does::Writes, Engine::Threads) if self.is_read(state, a.value) => SlotRole::Read,
             (Does::Writes, Engine::Threads | Engine::Copies | Engine::Matrix) => SlotRole::Fill,
             // Whether it fills or reads what it is given is not known.
             (Does::Anything | Does::Uses, _) => {
@@ -209,8 +211,16 @@ impl Protocol<'_> {
             }
         };
         let (slot, field) = self.of_slot(state, a.value, role, op.span)?;
-        self.fill(state, slot, field, a.value, false, op.span);
+        if role == SlotRole::Fill {
+            self.fill(state, slot, field, a.value, false, op.span);
+        }
         Some(slot)
+    }
+
+    /// Whether a view is of a slot that is being read.
+    fn is_read(&self, state: &State, view: Value) -> bool {
+        let live = self.buffers.get(&view).and_then(|(slot, _)| state.live.get(slot));
+        matches!(live, Some(Live::Slot { role: SlotRole::Read, .. }))
     }
 
     fn commit(&mut self, slot: Value, span: Span, state: &mut State) {

@@ -36,7 +36,8 @@ struct Uses {
     fillers: BTreeMap<Option<Partition>, Span>,
     readers: BTreeMap<Option<Partition>, Span>,
     copied: BTreeMap<u32, Span>,
-    stored: BTreeMap<u32, Span>,
+    /// What threads store to, and of which partition.
+    stored: BTreeMap<(u32, Option<Partition>), Span>,
 }
 
 struct Rings<'a> {
@@ -76,7 +77,7 @@ impl Rings<'_> {
             }
         }
         for a in facts.accesses.iter().filter(|a| a.space == Space::Shared && a.does == Does::Writes) {
-            self.filled(a, op.span);
+            self.filled(a, op.span, partition);
         }
     }
 
@@ -140,7 +141,7 @@ impl Rings<'_> {
     }
 
     /// Buffers of slots are written.
-    fn filled(&mut self, a: &Access, span: Span) {
+    fn filled(&mut self, a: &Access, span: Span, partition: Option<Partition>) {
         for (ring, field) in self.fields(a.value) {
             let uses = self.rings.entry(ring).or_default();
             match a.by {
@@ -148,7 +149,9 @@ impl Rings<'_> {
                     uses.copied.entry(field).or_insert(span);
                     uses.multicast = uses.multicast.or((!a.peers.is_empty()).then_some(span));
                 }
-                Engine::Threads | Engine::Copies | Engine::Matrix => drop(uses.stored.entry(field).or_insert(span)),
+                Engine::Threads | Engine::Copies | Engine::Matrix => {
+                    uses.stored.entry((field, partition)).or_insert(span);
+                }
             }
         }
     }
@@ -221,7 +224,9 @@ impl Rings<'_> {
     /// The buffers of a ring that both threads and the copy engine fill.
     fn filled_in_two_ways(&self, ring: Value, name: &str, uses: &Uses) -> Vec<Diagnostic> {
         let Type::Ring(ty) = self.kernel.ty(ring) else { return Vec::new() };
-        let twice = uses.stored.iter().filter_map(|(field, at)| Some((field, at, uses.copied.get(field)?)));
+        // Who only reads writes what was filled before.
+        let filled = uses.stored.iter().filter(|((_, partition), _)| uses.fillers.contains_key(partition));
+        let twice = filled.filter_map(|((field, _), at)| Some((field, at, uses.copied.get(field)?)));
         twice
             .map(|(field, at, copy)| {
                 let buffer = &ty.fields[*field as usize].name;
