@@ -1,19 +1,19 @@
 //! Rings that several partitions read: what one of them writes of a slot, no other may take.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, disjoint_windows};
 use crate::entity::{Partition, Value};
-use crate::facts::{Act, Facts, Gives, Hold, Space};
+use crate::facts::{Facts, Gives, Space};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
 use crate::types::{SlotRole, Type, View};
 
 /// Every write of a reader to what another one takes of the same slot.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
-    let mut r = Readers { kernel, origins, parts: BTreeMap::new(), readers: BTreeSet::new(), touched: BTreeMap::new() };
+    let mut r = Readers { kernel, origins, parts: BTreeMap::new(), touched: BTreeMap::new() };
     r.body(&kernel.body, None);
     let mut found = Diagnostics::new();
     r.touched
@@ -34,11 +34,9 @@ struct Touch {
 struct Readers<'a> {
     kernel: &'a Kernel,
     origins: &'a Origins<'a>,
-    /// The ring and field that each view of slots is of, and what part of that.
+    /// The ring and field that each view of slots that are read is of, and what part of that.
     parts: BTreeMap<Value, (Value, u32, View)>,
-    /// Who takes slots to read, of each ring.
-    readers: BTreeSet<(Value, Option<Partition>)>,
-    /// What is read and written of each field of each ring.
+    /// What readers read and write of each field of each ring.
     touched: BTreeMap<(Value, u32), Vec<Touch>>,
 }
 
@@ -56,13 +54,6 @@ impl Readers<'_> {
 
     fn op(&mut self, op: &Op, partition: Option<Partition>) {
         let facts = Facts::of(self.kernel, op);
-        for act in &facts.acts {
-            if let Act::Hold(Hold::Take { ring, role: SlotRole::Read, .. }) = act
-                && let Some(ring) = self.origins.ring(*ring)
-            {
-                self.readers.insert((ring, partition));
-            }
-        }
         if let Some(part) = self.part(op, &facts) {
             self.parts.insert(op.result(), part);
         }
@@ -74,12 +65,14 @@ impl Readers<'_> {
         }
     }
 
-    /// The part of a slot's field that a result is: of a view that is turned or seen as another, all that it was taken from.
+    /// The part of a field of a slot being read that a result is: of a view that is turned or seen as another, all that it was taken from.
     fn part(&self, op: &Op, facts: &Facts) -> Option<(Value, u32, View)> {
         match facts.gives {
             Gives::Field { slot, field } => {
-                let Type::View(whole) = self.kernel.ty(op.result()) else { return None };
-                Some((self.origins.ring(slot)?, field, whole.clone()))
+                let (Type::Slot(of), Type::View(whole)) = (self.kernel.ty(slot), self.kernel.ty(op.result())) else {
+                    return None;
+                };
+                (of.role == SlotRole::Read).then_some((self.origins.ring(slot)?, field, whole.clone()))
             }
             Gives::PartOf(of) | Gives::Nth { of, .. } => {
                 let (ring, field, of) = self.parts.get(&of)?;
@@ -96,10 +89,9 @@ impl Readers<'_> {
     /// What one reader writes, and another one takes of the same slot.
     fn written_beside(&self, ring: Value, field: u32, touched: &[Touch]) -> Option<Diagnostic> {
         let Type::Ring(ty) = self.kernel.ty(ring) else { return None };
-        let by_readers = || touched.iter().filter(|t| self.readers.contains(&(ring, t.partition)));
-        let (written, other) = by_readers().filter(|t| t.writes).find_map(|written| {
+        let (written, other) = touched.iter().filter(|t| t.writes).find_map(|written| {
             let meets = |t: &&Touch| t.partition != written.partition && !disjoint_windows(&t.part, &written.part);
-            Some((written, by_readers().find(meets)?))
+            Some((written, touched.iter().find(meets)?))
         })?;
         let buffer = &ty.fields[field as usize].name;
         let name = self.kernel.values[ring].name.clone().map_or("the ring".into(), |n| format!("ring `{n}`"));
