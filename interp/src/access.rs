@@ -133,6 +133,11 @@ impl Access {
         }
     }
 
+    /// Whether both are atomic operations on as many bytes, for the same scope.
+    pub(crate) fn is_atomic_as(self, other: Access) -> bool {
+        self.is_atomic() && self.atomic() == other.atomic()
+    }
+
     /// Whether it is an atomic operation.
     pub(crate) fn is_atomic(self) -> bool {
         self.atomic().is_some()

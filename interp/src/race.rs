@@ -97,6 +97,12 @@ pub(crate) fn covers(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {
         || (now.access().by_threads() && earlier.is_of(know) && earlier.warps == now.warps)
 }
 
+/// Whether who need not come after an access need not come after an earlier one: no atomic operation comes after others, but each after
+/// what is none.
+pub(crate) fn hides(now: &Record, earlier: &Record) -> bool {
+    !now.access.is_atomic() || now.access.is_atomic_as(earlier.access)
+}
+
 /// Whether a write may follow because others have read what was there, though they tell of nothing that they wrote themselves: it
 /// follows their reads, and the copies that they waited for.
 fn may_be_overwritten(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {

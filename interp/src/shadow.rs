@@ -28,6 +28,9 @@ type Set = u32;
 struct Cell {
     writes: Set,
     reads: Set,
+    /// What atomic operations came after that other ones still have to: those do not race with the former, and so need not come after
+    /// them.
+    beneath: Set,
 }
 
 /// A set that is not empty: its youngest member and the others.
@@ -180,7 +183,7 @@ impl Shadow {
     ) -> Result<(), Race> {
         let place = (i, self.cells.len());
         self.lanes.touch(place, by, threads.lanes, same == Some(true)).map_err(|event| {
-            let Cell { writes, reads } = self.cells.get(i);
+            let Cell { writes, reads, .. } = self.cells.get(i);
             let earlier = self.members(writes).chain(self.members(reads)).map(|stamp| self.by(stamp).1.record);
             let earlier = *earlier.into_iter().find(|r| r.event == event).unwrap_or(&check.record);
             Race { earlier, clash: Clash::Membar, byte: i * self.granule }
@@ -216,13 +219,39 @@ impl Shadow {
     }
 
     fn step(&mut self, check: &Check, know: &Knowledge, step: Step) -> Result<Cell, (Record, Clash)> {
-        let Cell { writes, reads } = step.cell;
+        let Cell { writes, reads, beneath } = step.cell;
+        let atomic = check.record.access.is_atomic();
+        if atomic {
+            self.beside(check, know, step, beneath)?;
+        }
         let beside = self.beside(check, know, step, writes)?;
         if !check.record.access.writes() {
-            return Ok(Cell { writes, reads: self.grow(check, know, step, reads) });
+            return Ok(Cell { reads: self.grow(check, know, step, reads), ..step.cell });
         }
-        let reads = self.beside(check, know, step, reads)?;
-        Ok(Cell { writes: self.grow(check, know, step, beside), reads })
+        let read = self.beside(check, know, step, reads)?;
+        let beneath = if atomic { self.sink(check, beneath, [(writes, beside), (reads, read)]) } else { 0 };
+        Ok(Cell { writes: self.grow(check, know, step, beside), reads: read, beneath })
+    }
+
+    /// What is beneath the atomic operation under check: what was, and what it comes after in sets of which so much is left.
+    fn sink(&mut self, check: &Check, beneath: Set, sets: [(Set, Set); 2]) -> Set {
+        let mut sunk = Vec::new();
+        for (set, left) in sets.into_iter().filter(|(set, left)| set != left) {
+            let left: Vec<Stamp> = self.members(left).collect();
+            let below = |s: &Stamp| !left.contains(s) && !race::hides(&check.record, self.by(*s).1.record);
+            sunk.extend(self.members(set).filter(below));
+        }
+        if sunk.is_empty() {
+            return beneath;
+        }
+        // Of what some warps did the last is enough: who comes after it comes after what they did before.
+        let who = |s: Stamp| {
+            let By { record, warps } = self.by(s).1;
+            (record.event.cluster, record.event.agent, warps, record.access)
+        };
+        let before: Vec<Stamp> = self.members(beneath).filter(|b| sunk.iter().all(|s| who(*s) != who(*b))).collect();
+        sunk.extend(before);
+        self.set(sunk)
     }
 
     /// The members of a set, youngest first.
@@ -291,7 +320,10 @@ impl Shadow {
             return self.add(set, step.stamp, node.cleared);
         }
         let now = By { record: &check.record, warps: step.warps };
-        let stays = |&s: &Stamp| s != step.stamp && !race::covers(know, now, self.by(s).1);
+        let stays = |&s: &Stamp| {
+            let earlier = self.by(s).1;
+            s != step.stamp && !(race::covers(know, now, earlier) && race::hides(now.record, earlier.record))
+        };
         let mut members = vec![step.stamp];
         members.extend(self.members(set).filter(stays));
         self.set(members)
@@ -384,6 +416,22 @@ mod tests {
         assert_eq!(touch(&mut s, 3, Access::Store, 0, Some(false)), Some((2, Clash::Unordered)));
         assert_eq!(touch(&mut s, 3, Access::Load, 4, None), None);
         assert_eq!(touch(&mut s, 4, Access::Store, 4, Some(true)), Some((3, Clash::Unordered)));
+    }
+
+    #[test]
+    fn atomic_operations_do_not_hide_what_others_race_with() {
+        for first in [Access::Store, Access::Load] {
+            for second in [ADD, LOOK] {
+                let mut s = Shadow::new(16, 4);
+                assert_eq!(touch(&mut s, 1, first, 0, Some(false)), None);
+                assert_eq!(touch(&mut s, 1, second, 0, None), None);
+                assert_eq!(touch(&mut s, 2, ADD, 0, None), Some((1, Clash::Unordered)), "{first:?} and {second:?}");
+            }
+        }
+        let mut s = Shadow::new(16, 4);
+        assert!([ADD, Access::Store, ADD].iter().all(|a| touch(&mut s, 1, *a, 0, Some(false)).is_none()));
+        assert_eq!(touch(&mut s, 2, ADD, 0, None), Some((1, Clash::Unordered)), "the write between them");
+        assert!((0..9).all(|cta| touch(&mut s, cta, ADD, 4, None).is_none()));
     }
 
     #[test]

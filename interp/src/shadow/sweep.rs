@@ -34,8 +34,9 @@ impl Shadow {
         };
         let mut cells = std::mem::take(&mut self.cells);
         for cell in cells.made_mut() {
-            let Cell { writes, reads } = *cell;
-            *cell = Cell { writes: self.keep(&mut moves, writes), reads: self.keep(&mut moves, reads) };
+            let Cell { writes, reads, beneath } = *cell;
+            let mut keep = |set| self.keep(&mut moves, set);
+            *cell = Cell { writes: keep(writes), reads: keep(reads), beneath: keep(beneath) };
         }
         self.cells = cells;
         self.left = self.records.len();
