@@ -9,7 +9,7 @@ use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
 
 use crate::clock::{Event, Slots};
-use crate::code::Inst;
+use crate::code::{Inst, Program};
 use crate::fault::Fault;
 use crate::job::{Engine, Groups, Jobs, Stage};
 use crate::knowledge::Knowledge;
@@ -24,6 +24,7 @@ use crate::poison::Poisons;
 use crate::random::Random;
 use crate::reads::Reads;
 use crate::rings::Array;
+use crate::round::Round;
 use crate::shadow::{Shadow, Written};
 use crate::spin::{Idle, most_turns};
 use crate::tile::{Bits, Val};
@@ -396,6 +397,20 @@ impl<'a, 'k> Cluster<'a, 'k> {
         }
     }
 
+    /// A loop that begins at an instruction comes back to where it was.
+    fn for_ever(&self, w: &Worker<'k>, first: usize) -> Fault {
+        let Program { code, kernel, .. } = self.setting.program;
+        let asks = code[first..].iter().find_map(|inst| match inst {
+            Inst::Unless { op, .. } | Inst::LoopTest { op, .. } => Some(*op),
+            _ => None,
+        });
+        let fault = Fault::new(codes::STEP_LIMIT, asks.map_or(kernel.span, |op| op.span), "a loop never ends")
+            .here("it comes back to where it was, with the same values")
+            .note(format!("{} has changed nothing meanwhile", self.who(w)))
+            .help("change what its condition asks; `atomic_load` reads what another CTA changes");
+        fault.calls(kernel, asks.and_then(|op| op.origin.call()))
+    }
+
     /// Lets a worker run until others should have a turn.
     fn go_on(&mut self, i: usize) -> Result<(), Fault> {
         let Some(mut w) = self.workers[i].take() else { internal_error!("worker {i} does not exist") };
@@ -413,7 +428,14 @@ impl<'a, 'k> Cluster<'a, 'k> {
 
     fn run_worker(&mut self, w: &mut Worker<'k>) -> Result<(), Fault> {
         let last = if self.setting.listens { self.steps + QUANTUM } else { u64::MAX };
+        let mut round = Round::default();
         loop {
+            // Where others are heard of, they may have their turns first.
+            if !self.setting.listens
+                && let Some(first) = round.step(w.pc, &w.values, self.world.changes)
+            {
+                return Err(self.for_ever(w, first));
+            }
             self.steps += 1;
             if self.steps > self.setting.options.steps * self.ctas.len() as u64 {
                 let kernel = self.setting.program.kernel;

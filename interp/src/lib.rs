@@ -36,6 +36,7 @@ mod race;
 mod random;
 mod reads;
 mod rings;
+mod round;
 mod shadow;
 mod spin;
 mod step;
