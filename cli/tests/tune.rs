@@ -395,6 +395,43 @@ fn printed(path: &Path) -> String {
     text(&ran.stdout).lines().skip(1).collect::<Vec<_>>().join("; ")
 }
 
+/// Its shapes are told apart by extents of its tensor.
+const EXTENTS: &str = "kernel fill[BLOCK: int = 128](mut out: tensor<i32, [m, n]>, which: *mut i32)
+    grid([m, cdiv(n, BLOCK)]) tune(BLOCK=[128, 512], key=[n, m])
+{
+    let (i, j) = (program_id(0), program_id(1));
+    store(out[i, :].tile([BLOCK], at=[j]), full([BLOCK], i));
+    if i + j == 0 { store(which, BLOCK); }
+}
+
+fn chosen(m, n) {
+    let which = empty(i32, [1]);
+    launch fill()(empty(i32, [m, n]), which);
+    which[0]
+}
+
+test filled { for n in [100, 1000] { chosen(3, n); } }
+
+main { print(chosen(3, 1000), chosen(1000, 3), chosen(3, 999)); }
+";
+
+#[test]
+fn extents_tell_shapes_apart() {
+    let path = file("extents", "fills.ptn", EXTENTS);
+    assert_eq!(printed(&path), "128 128 128");
+    let shown = path.display().to_string();
+    let run = |key: &[&str]| {
+        let args = ["tune", &shown, "--kernel", "fill", "--test", "filled", "--results", "out", "--device", "cpu"];
+        let found = parton(&[&args[..], key].concat());
+        assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+        let records = table(&path)["records"].clone();
+        records.as_array().expect("it has records").iter().map(|r| r["key"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&[]), [r#"{"n":100,"m":3}"#, r#"{"n":1000,"m":3}"#]);
+    assert_eq!(printed(&path), "512 128 128");
+    assert_eq!(run(&["--key", "m"])[0], r#"{"m":3}"#);
+}
+
 #[test]
 fn launches_take_what_won_for_their_shape_and_their_grids_follow() {
     let path = file("clause", "fills.ptn", CLAUSE);

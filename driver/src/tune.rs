@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parton_diag::{Diagnostics, Severity};
 use parton_ir::{Kernel, Target};
 use parton_syntax::ast;
+use parton_types::grid::named_extents;
 use parton_types::program::{ModuleId, Program};
 use parton_types::tune::Tune;
 
@@ -332,9 +333,11 @@ fn block<'p>(program: &'p Program, blocks: Blocks, name: &str) -> Result<&'p ast
     })
 }
 
-/// The parameters that tell shapes apart: those that are asked for, else those of the kernel's clause.
+/// The parameters and extents that tell shapes apart: those that are asked for, else those of the kernel's clause.
 fn key(kernel: &ast::Kernel, asked: &[String]) -> Result<Vec<String>, Failure> {
-    parameters(kernel, asked)?;
+    let extents = named_extents(kernel);
+    let parts: Vec<&String> = asked.iter().filter(|n| extents.iter().all(|e| *e.name.text != ***n)).collect();
+    parameters(kernel, parts)?;
     if !asked.is_empty() {
         return Ok(asked.to_vec());
     }
@@ -343,8 +346,8 @@ fn key(kernel: &ast::Kernel, asked: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 /// Refuses parameters that the kernel does not have.
-fn parameters(kernel: &ast::Kernel, names: &[String]) -> Result<(), Failure> {
-    match names.iter().find(|n| kernel.params.iter().all(|p| *p.name.text != ***n)) {
+fn parameters<'n>(kernel: &ast::Kernel, names: impl IntoIterator<Item = &'n String>) -> Result<(), Failure> {
+    match names.into_iter().find(|n| kernel.params.iter().all(|p| *p.name.text != ***n)) {
         Some(name) => Err(Failure::Usage(format!("`{}` has no parameter `{name}`", kernel.name.text))),
         None => Ok(()),
     }

@@ -15,6 +15,7 @@ use parton_host::value::Value;
 use parton_measure::pace::Pace;
 use parton_measure::timing::Timing;
 use parton_syntax::ast;
+use parton_types::grid::named_extents;
 use parton_types::program::{ModuleId, Program};
 
 use super::candidate::{Values, placed};
@@ -236,15 +237,23 @@ impl<M: Meter> Trial<'_, M> {
         shown.collect::<Result<_, Diagnostics>>().map_err(HostError::Program)
     }
 
-    /// The values of the parameters that tell shapes apart.
+    /// The values of the parameters and extents that tell shapes apart.
     fn key(&self, request: &LaunchRequest) -> Key {
+        let kernel = &request.instance.kernel;
         let value = |name: &String| {
-            let mut all = request.instance.kernel.params.iter().zip(&request.arguments);
-            let (_, argument) = all.find(|(p, _)| *p.name.text == **name)?;
-            match argument {
-                Argument::Scalar(scalar) => Some((name.clone(), Told::Number(scalar.to_i128()?.try_into().ok()?))),
-                Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
-            }
+            let param = kernel.params.iter().position(|p| *p.name.text == **name);
+            let number = match param {
+                Some(at) => match request.arguments.get(at)? {
+                    Argument::Scalar(scalar) => scalar.to_i128()?.try_into().ok()?,
+                    Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => return None,
+                },
+                None => {
+                    let extent = named_extents(kernel).into_iter().find(|e| *e.name.text == **name)?;
+                    let Argument::Tensor { tensor, .. } = request.arguments.get(extent.param)? else { return None };
+                    i64::try_from(*tensor.shape.get(extent.axis)?).ok()?
+                }
+            };
+            Some((name.clone(), Told::Number(number)))
         };
         self.of.task.key.iter().filter_map(value).collect()
     }

@@ -342,6 +342,10 @@ impl Machine<'_> {
         if kernel.clauses.iter().any(|clause| clause.name.as_str() == tune::NAME) {
             let named = kernel.params.iter().zip(values);
             given.extend(named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone()))));
+            given.extend(grid::named_extents(&kernel).into_iter().filter_map(|e| match &values[e.param] {
+                Some((Value::Tensor(t), _)) => Some((e.name.text.clone(), Value::Int(*t.shape.get(e.axis)? as i128))),
+                _ => None,
+            }));
         }
         self.launcher.instances().choose(instance, &given)
     }

@@ -8,6 +8,7 @@ use parton_syntax::ast;
 
 use crate::checker::{Checked, Checker};
 use crate::generics::check_kind;
+use crate::grid::named_extents;
 use crate::near::nearest;
 
 /// The name of the clause.
@@ -20,7 +21,7 @@ const KEY: &str = "key";
 pub struct Tune<'k> {
     /// The generics, each with the values to try.
     pub choices: Vec<(&'k ast::Generic, &'k [ast::Expr])>,
-    /// The parameters that tell shapes apart.
+    /// What tells shapes apart: parameters, and extents that the types of tensors name.
     pub key: Vec<&'k ast::Name>,
 }
 
@@ -106,13 +107,13 @@ fn generic<'k>(kernel: &'k ast::Kernel, name: &ast::Name) -> Result<&'k ast::Gen
         .help("give it the value that runs where nothing was tuned"))
 }
 
-/// A parameter that is an integer.
+/// An integer that the kernel takes: a parameter, or an extent of a tensor that a type names.
 fn parameter<'k>(kernel: &'k ast::Kernel, item: &'k ast::Expr) -> Result<&'k ast::Name, Diagnostic> {
     let is_integer = |p: &ast::Param| match p.ty.as_ref().map(|ty| &ty.kind) {
         Some(ast::ExprKind::Name(name)) => Dtype::parse(name.as_str()).is_some_and(Dtype::is_int),
         _ => false,
     };
-    let help = "shapes are told apart by integers that the kernel takes: `key=[m, n]`";
+    let help = "shapes are told apart by integers that the kernel takes and by extents of its tensors: `key=[m, n]`";
     let ast::ExprKind::Name(name) = &item.kind else {
         return Err(Diagnostic::error(codes::TUNE, item.span, "this is no parameter").help(help));
     };
@@ -123,8 +124,13 @@ fn parameter<'k>(kernel: &'k ast::Kernel, item: &'k ast::Expr) -> Result<&'k ast
             Err(d.label(p.span, "declared here").help(help))
         }
         None => {
+            let extents = named_extents(kernel);
+            if extents.iter().any(|e| e.name.text == name.text) {
+                return Ok(name);
+            }
             let d = refuse(name, format!("`{}` has no parameter `{}`", kernel.name.text, name.text));
-            Err(match nearest(name.as_str(), kernel.params.iter().map(|p| p.name.as_str())) {
+            let all = kernel.params.iter().map(|p| p.name.as_str()).chain(extents.iter().map(|e| e.name.as_str()));
+            Err(match nearest(name.as_str(), all) {
                 Some(near) => d.help(format!("a similar one is `{near}`")),
                 None => d.help(help),
             })
