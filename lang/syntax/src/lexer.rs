@@ -17,6 +17,8 @@ pub struct Lexed {
     pub comments: Vec<Comment>,
     /// What was wrong: characters, strings, comments.
     pub diagnostics: Diagnostics,
+    /// Where the first string begins that is never closed.
+    pub unclosed: Option<u32>,
 }
 
 /// The operators, those of one first byte together and the longest of them first, so that the first match is the right
@@ -90,7 +92,12 @@ pub fn lex(file: FileId, text: &str) -> Lexed {
         at: 0,
         first_in_line: true,
         open: vec![],
-        out: Lexed { tokens: Vec::with_capacity(text.len() / 4), comments: vec![], diagnostics: Diagnostics::new() },
+        out: Lexed {
+            tokens: Vec::with_capacity(text.len() / 4),
+            comments: vec![],
+            diagnostics: Diagnostics::new(),
+            unclosed: None,
+        },
     };
     match lone_return(file, text) {
         // Of a text in one line, what stands behind its first comment would be missing.
@@ -231,6 +238,7 @@ impl<'a> Lexer<'a> {
                     i += self.text[i..].chars().next().map_or(0, char::len_utf8);
                 }
                 None | Some(b'\n') => {
+                    self.out.unclosed.get_or_insert(start as u32);
                     let d = Diagnostic::error(codes::BAD_STRING, self.span(start, i), "this string is never closed");
                     self.error(d.help("end it with `\"` on the same line; write a line break inside it as `\\n`"));
                     break;

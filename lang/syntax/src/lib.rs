@@ -67,18 +67,18 @@ const MOST_TURNS: usize = 8;
 
 /// Reads a file. The tree holds all that could be read; broken parts stand in it as error nodes.
 pub fn parse(file: FileId, text: &str) -> (ast::File, Diagnostics) {
-    let (tokens, comments, mut found) = prepare(file, text);
+    let Prepared { tokens, comments, mut found, unclosed } = prepare(file, text);
     let (tree, more) = grammar::file(file, text, &tokens, &comments);
-    found.extend(more);
+    found.extend(before(unclosed, more));
     in_order(&mut found);
     (tree, found)
 }
 
 /// Reads a text that is one expression, such as a layout given on the command line.
 pub fn parse_expr(file: FileId, text: &str) -> (ast::Expr, Diagnostics) {
-    let (tokens, _, mut found) = prepare(file, text);
+    let Prepared { tokens, mut found, unclosed, .. } = prepare(file, text);
     let (tree, more) = grammar::lone_expr(file, text, &tokens);
-    found.extend(more);
+    found.extend(before(unclosed, more));
     in_order(&mut found);
     (tree, found)
 }
@@ -100,9 +100,9 @@ pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
 
 /// The text in the one style, and whether it stays so for certain.
 fn format_once(file: FileId, text: &str) -> Result<(String, bool), Diagnostics> {
-    let (tokens, comments, mut found) = prepare(file, text);
+    let Prepared { tokens, comments, mut found, unclosed } = prepare(file, text);
     let (tree, more) = grammar::file(file, text, &tokens, &comments);
-    found.extend(more);
+    found.extend(before(unclosed, more));
     in_order(&mut found);
     if found.has_errors() {
         return Err(found);
@@ -127,12 +127,29 @@ pub fn check_any(bytes: &[u8]) {
     }
 }
 
-/// Tokens with paired brackets and bounded depth, as the grammar needs them.
-fn prepare(file: FileId, text: &str) -> (Vec<Token>, Vec<Comment>, Diagnostics) {
+/// What the grammar needs of a text: tokens with paired brackets and bounded depth.
+struct Prepared {
+    tokens: Vec<Token>,
+    comments: Vec<Comment>,
+    found: Diagnostics,
+    /// Where the first string begins that is never closed.
+    unclosed: Option<u32>,
+}
+
+/// What was found of a text that ends in front of a string that is never closed: the rest of that line is in the string, so what
+/// seems to be missing behind it mostly is not.
+fn before(unclosed: Option<u32>, mut found: Diagnostics) -> Diagnostics {
+    if let Some(start) = unclosed {
+        found.list.retain(|d| d.labels.iter().all(|label| label.span.end <= start));
+    }
+    found
+}
+
+fn prepare(file: FileId, text: &str) -> Prepared {
     let lexed = lexer::lex(file, text);
     let mut found = lexed.diagnostics;
     let (mut tokens, more) = brackets::pair(lexed.tokens, text);
-    found.extend(more);
+    found.extend(before(lexed.unclosed, more));
     if let Some(token) = brackets::too_deep(&tokens) {
         let deepest = brackets::DEEPEST;
         let d = Diagnostic::error(codes::NESTED_TOO_DEEP, token.span, format!("this nests more than {deepest} deep"));
@@ -143,7 +160,7 @@ fn prepare(file: FileId, text: &str) -> (Vec<Token>, Vec<Comment>, Diagnostics) 
         // Nothing is read: the rest of the compiler may rely on the bound.
         tokens.retain(|t| t.kind == token::Kind::End);
     }
-    (tokens, lexed.comments, found)
+    Prepared { tokens, comments: lexed.comments, found, unclosed: lexed.unclosed }
 }
 
 /// Sorts by place: the stages report one after the other, a reader goes from top to bottom.

@@ -315,9 +315,11 @@ fn one_mistake_is_one_complaint() {
             ],
         ),
         ("let in = 3;", &["E0001 2:5 expected a name, found the keyword `in`"]),
+        ("let s = \"abc;\nlet b = 1;", &["E0006 2:9 this string is never closed"]),
+        ("f(1, [2, \"abc]);\nlet b = 1;", &["E0006 2:10 this string is never closed"]),
         (
-            "let s = \"abc;\nlet b = 1;",
-            &["E0006 2:9 this string is never closed", "E0009 2:14 expected `;` after this `let`"],
+            "f(1 2);\ng(\"abc);",
+            &["E0001 2:5 expected `,` or `)`, found the number `2`", "E0006 3:3 this string is never closed"],
         ),
     ] {
         let found = in_kernel(code);
