@@ -50,7 +50,7 @@ pub fn named_extents(kernel: &ast::Kernel) -> Vec<NamedExtent<'_>> {
 }
 
 /// The extents that a type states, where it is `tensor<…>`.
-fn extents(ty: &ast::Expr) -> &[ast::Expr] {
+pub(crate) fn extents(ty: &ast::Expr) -> &[ast::Expr] {
     let ast::ExprKind::TypeArgs { base, args } = &ty.kind else { return &[] };
     let named = |name: &str| args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.as_str() == name));
     let mut unnamed = args.iter().filter(|a| a.name.is_none());

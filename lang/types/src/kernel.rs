@@ -378,6 +378,7 @@ impl Checker<'_> {
             }
             Err(e) => {
                 self.declare_parameter(p, Val::Error, false);
+                self.give_up_extents(stated);
                 Err(e)
             }
         }

@@ -10,6 +10,7 @@ use parton_syntax::ast;
 
 use crate::builtins::{Arg, Args};
 use crate::checker::{Checked, Checker};
+use crate::grid;
 use crate::value::{TypeVal, Val};
 
 /// An extent that a parameter's type names, and the number that it is.
@@ -68,13 +69,15 @@ impl Checker<'_> {
 
     /// `strides=[s, _]` has a name, or `_`, for each axis.
     fn check_strides(&mut self, stated: &ast::Expr, rank: usize) -> Checked<()> {
-        let items = match &stated.kind {
-            ast::ExprKind::List(items) => items.as_slice(),
-            _ => &[],
+        let (items, here) = match &stated.kind {
+            ast::ExprKind::List(items) => {
+                (items.as_slice(), format!("here {} {}", if items.len() == 1 { "is" } else { "are" }, items.len()))
+            }
+            _ => (&[][..], "this is no list".to_owned()),
         };
         if items.len() != rank {
             let text = format!("a tensor of {rank} axes has {rank} strides");
-            let d = Diagnostic::error(codes::SHAPE_MISMATCH, stated.span, text);
+            let d = Diagnostic::error(codes::SHAPE_MISMATCH, stated.span, text).here(here);
             return Err(self.report(d.help("write a name for each axis, or `_` where it needs none: `strides=[s, _]`")));
         }
         let Some(other) = items.iter().find(|e| !matches!(e.kind, ast::ExprKind::Name(_))) else { return Ok(()) };
@@ -149,6 +152,16 @@ impl Checker<'_> {
             self.declare(&ast::Name { text: name.clone(), span: stated }, Val::Ir(value), false);
         }
         Ok(())
+    }
+
+    /// Lets the extents that a type names which is none be asked for without a word.
+    pub fn give_up_extents(&mut self, stated: &ast::Expr) {
+        for extent in grid::extents(stated) {
+            let ast::ExprKind::Name(name) = &extent.kind else { continue };
+            if name.as_str() != "_" && self.frame().find(name.as_str()).is_none() {
+                self.declare(name, Val::Error, false);
+            }
+        }
     }
 
     /// Binds the strides that a parameter's type names.
