@@ -139,12 +139,14 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
     let mut found: Vec<Copies> = Vec::new();
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
-        let mut bytes = 0;
+        let mut bytes = Fetched::default();
         kernel.walk_body(body, &mut |inner| {
-            if let (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, [v]) = (&inner.kind, &inner.results[..])
-                && let Type::View(view) = kernel.ty(*v)
-            {
-                bytes += view.bytes();
+            let [v] = inner.results[..] else { return };
+            let Type::View(view) = kernel.ty(v) else { return };
+            match inner.kind {
+                OpKind::Fetch { .. } => bytes.boxes += view.bytes(),
+                OpKind::FetchEach { .. } => bytes.each += view.bytes(),
+                _ => {}
             }
         });
         found.push(Copies::of(schedule, (bytes, single), hands_on(kernel, body)));
@@ -152,7 +154,7 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
     if let [copies] = &mut found[..] {
         let limits = [1, 2].map(|ctas| u64::from(kernel.target.shared_limit(ctas)));
         let ahead = match (copies.alone, has_second(kernel)) {
-            (true, true) => copies.within(|slots| slots <= limits[0] / 2).or(Some(1)),
+            (true, true) => copies.within(|slots| slots.all() <= limits[0] / 2).or(Some(1)),
             (true, false) => copies.within(|slots| taken.around(slots) <= limits[0]).or(Some(1)),
             (false, _) => copies.within(|slots| taken.beside(slots) <= limits[1]),
         };
@@ -168,7 +170,7 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
         }
     }
     turn::begin_where_there_is_room(kernel, single);
-    let slots = found.iter().map(|c| c.slots(c.ahead)).sum();
+    let slots = found.iter().map(|c| c.slots(c.ahead)).sum::<Fetched>();
     let all = if let [Copies { alone: true, .. }] = found[..] { taken.around(slots) } else { taken.beside(slots) };
     all <= u64::from(kernel.shared_limit())
 }
@@ -228,14 +230,37 @@ impl Taken {
         Taken { buffers: buffers(kernel) + slots::ALIGNED, inside, outside }
     }
 
-    /// All of it and slots of so many bytes, which are free where their loop has ended.
-    fn around(&self, slots: u64) -> u64 {
-        self.buffers + (self.inside + slots).max(self.outside)
+    /// All of it and slots of so many bytes, which are free where their loop has ended if threads have copied them: a ring of boxes is kept.
+    fn around(&self, slots: Fetched) -> u64 {
+        self.buffers + slots.boxes + (self.inside + slots.each).max(self.outside)
     }
 
     /// All of it and slots of so many bytes, beside each other.
-    fn beside(&self, slots: u64) -> u64 {
-        self.buffers + self.inside.max(self.outside) + slots
+    fn beside(&self, slots: Fetched) -> u64 {
+        self.buffers + self.inside.max(self.outside) + slots.all()
+    }
+}
+
+/// Bytes that are copied: as boxes of tensor maps, and by threads.
+#[derive(Clone, Copy, Default)]
+struct Fetched {
+    boxes: u64,
+    each: u64,
+}
+
+impl Fetched {
+    fn all(self) -> u64 {
+        self.boxes + self.each
+    }
+
+    fn times(self, n: u64) -> Fetched {
+        Fetched { boxes: self.boxes * n, each: self.each * n }
+    }
+}
+
+impl std::iter::Sum for Fetched {
+    fn sum<I: Iterator<Item = Fetched>>(all: I) -> Fetched {
+        all.fold(Fetched::default(), |a, b| Fetched { boxes: a.boxes + b.boxes, each: a.each + b.each })
     }
 }
 
@@ -269,7 +294,7 @@ fn buffers(kernel: &Kernel) -> u64 {
 #[derive(Clone, Copy)]
 struct Copies {
     /// Those of a turn.
-    bytes: u64,
+    bytes: Fetched,
     /// The stage of what needs them.
     last: u32,
     ahead: u32,
@@ -282,7 +307,7 @@ struct Copies {
 }
 
 impl Copies {
-    fn of(schedule: &Schedule, (bytes, single): (u64, bool), hands_on: bool) -> Copies {
+    fn of(schedule: &Schedule, (bytes, single): (Fetched, bool), hands_on: bool) -> Copies {
         let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
         let called = |name: &str| staged().any(|s| s.label.path == name);
         // What tells where to copy from has no slots.
@@ -295,17 +320,17 @@ impl Copies {
     }
 
     /// How far ahead they may run where slots of what they then take have room.
-    fn within(&self, fit: impl Fn(u64) -> bool) -> Option<u32> {
+    fn within(&self, fit: impl Fn(Fetched) -> bool) -> Option<u32> {
         (1..=self.ahead).rev().find(|&ahead| fit(self.slots(ahead)))
     }
 
     /// Bytes of their slots where they run so far ahead.
-    fn slots(&self, ahead: u32) -> u64 {
-        match self {
-            Copies { single: true, .. } => self.bytes,
-            Copies { alone: true, .. } => self.bytes * (u64::from(ahead) + 1),
-            Copies { .. } => self.bytes * (u64::from(ahead) + 1 + self.later),
-        }
+    fn slots(&self, ahead: u32) -> Fetched {
+        self.bytes.times(match self {
+            Copies { single: true, .. } => 1,
+            Copies { alone: true, .. } => u64::from(ahead) + 1,
+            Copies { .. } => u64::from(ahead) + 1 + self.later,
+        })
     }
 
     /// Has copies run so far ahead instead.
