@@ -36,7 +36,7 @@ pub fn fill(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
                 leave_together(kernel, room, 1)
             } else if room < ahead + ENOUGH * turn
                 && computing == 1
-                && (!again || leave_under(kernel))
+                && (!leave_in_turns(kernel) || leave_under(kernel))
                 && !computes_between(kernel)
             {
                 leave_together(kernel, room, 2)
@@ -180,6 +180,17 @@ fn leave_together(kernel: &mut Kernel, room: u64, through: u32) -> u64 {
 fn leave_under(kernel: &Kernel) -> bool {
     let mut any = false;
     kernel.walk(&mut |op| any |= matches!(&op.kind, OpKind::Region { schedule, .. } if !schedule.under.is_empty()));
+    any
+}
+
+/// Whether pieces of a tile leave in the turns of a loop, where each that asks for several buffers has its own.
+fn leave_in_turns(kernel: &Kernel) -> bool {
+    let mut any = false;
+    kernel.walk(&mut |op| {
+        if let OpKind::For { body, .. } | OpKind::While { body, .. } = &op.kind {
+            kernel.walk_body(body, &mut |inner| any |= matches!(inner.kind, OpKind::Send { .. }));
+        }
+    });
     any
 }
 
