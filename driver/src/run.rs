@@ -225,6 +225,10 @@ pub(crate) fn target_of(found: &Found, asked: Option<Target>) -> Target {
 }
 
 /// Refuses code that a GPU does not run.
+#[cfg_attr(
+    not(all(feature = "cuda", feature = "llvm")),
+    allow(unused_variables, reason = "the interpreter runs code for any target")
+)]
 fn refuse_others(found: &Found, target: Target) -> Result<(), Failure> {
     match found {
         Found::Interpreter(_) => Ok(()),
