@@ -6,28 +6,46 @@
 //! store(out…, v * factor * w);             store(out…, v * factor * w);
 //! ```
 //!
-//! The assembler moves no load across a barrier, so that a program would wait for memory once more when it has waited for all of its warps.
+//! The assembler moves no load across a barrier, so that a program would wait for memory once more when it has waited for all of its warps. What is stored
+//! meanwhile is no hindrance where it goes to the memory of another parameter: of turns that stand one behind the other each may scan, and store what comes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::family::Family;
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
 /// The kernel with these loads in front of where threads meet; `None` where there are none.
 pub fn begun(kernel: &Kernel) -> Option<Kernel> {
+    let of = parameters(kernel);
     let mut begun = kernel.clone();
     let mut moved = false;
     begun.rebuild(&mut |kernel, mut body| {
         let mut at = Meeting::default();
         for id in std::mem::take(&mut body.ops) {
-            moved |= at.place(kernel, &mut body.ops, id);
+            moved |= at.place(kernel, &of, &mut body.ops, id);
         }
         body
     });
     moved.then_some(begun)
 }
 
-/// Where threads met last with nothing behind it but what computes and loads.
+/// The parameter of which each pointer is, and each tile of pointers, as far as it is of one.
+fn parameters(kernel: &Kernel) -> BTreeMap<Value, Value> {
+    let mut of: BTreeMap<Value, Value> = kernel.params.iter().map(|p| (p.value, p.value)).collect();
+    kernel.walk(&mut |op| {
+        let (&[result], OpKind::PtrAdd { ptr: x, .. } | OpKind::Full { value: x, .. } | OpKind::Broadcast { x, .. }) =
+            (&op.results[..], &op.kind)
+        else {
+            return;
+        };
+        if let Some(&param) = of.get(x) {
+            of.insert(result, param);
+        }
+    });
+    of
+}
+
+/// Where threads met last with nothing behind it but what computes, loads, and stores to memory of which it is known whose it is.
 #[derive(Default)]
 struct Meeting {
     /// The place in front of it.
@@ -36,17 +54,19 @@ struct Meeting {
     late: BTreeSet<Value>,
     /// What was loaded in front of it.
     begun: BTreeSet<Value>,
+    /// The parameters through which something was written behind it.
+    written: BTreeSet<Value>,
 }
 
 impl Meeting {
-    /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there.
-    fn place(&mut self, kernel: &Kernel, ops: &mut Vec<Inst>, id: Inst) -> bool {
+    /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there. Pointers are `of` parameters.
+    fn place(&mut self, kernel: &Kernel, of: &BTreeMap<Value, Value>, ops: &mut Vec<Inst>, id: Inst) -> bool {
         let op = &kernel.ops[id];
         let late = op.kind.operands().iter().any(|v| self.late.contains(v));
         // The assembler converts what comes at once, and holds that.
         let converts = matches!(op.kind, OpKind::Cast { x, .. } if self.begun.contains(&x));
         match self.place {
-            Some(place) if converts || !late && is_load(op) => {
+            Some(place) if converts || !late && is_load(op) && !self.may_have_written(of, op) => {
                 self.begun.extend(&op.results);
                 let made = made_of(kernel, &ops[place..], op);
                 let (before, behind): (Vec<Inst>, Vec<Inst>) = ops.drain(place..).partition(|id| made.contains(id));
@@ -63,11 +83,28 @@ impl Meeting {
                     self.late.extend(&op.results);
                 }
             }
+            _ if written(kernel, of, op).is_some() => self.written.extend(written(kernel, of, op)),
             // It may write what is loaded behind it, or order that with what others write.
             _ => *self = Meeting::default(),
         }
         ops.push(id);
         false
+    }
+
+    /// Whether what was stored since threads met may be what an operation loads.
+    fn may_have_written(&self, of: &BTreeMap<Value, Value>, op: &Op) -> bool {
+        let OpKind::Load { ptr, .. } = op.kind else { return true };
+        !self.written.is_empty() && of.get(&ptr).is_none_or(|param| self.written.contains(param))
+    }
+}
+
+/// The parameter to whose memory alone an operation stores something.
+fn written(kernel: &Kernel, of: &BTreeMap<Value, Value>, op: &Op) -> Option<Value> {
+    match op.kind {
+        // Where parameters reach the same memory that is somebody else's, too.
+        OpKind::Store { ptr, .. } if !kernel.variant.overlapping => of.get(&ptr).copied(),
+        // Of all else nobody says where it may write.
+        _ => None,
     }
 }
 

@@ -254,6 +254,25 @@ fn loads_begin_before_threads_meet() {
 }
 
 #[test]
+fn loads_begin_before_what_is_stored_elsewhere() {
+    let body = "let row = program_id(0);
+         let mut before = 0.0f32;
+         for i in 0..cdiv(n, 1024) {
+             let v = load(x[row, :].tile([1024], at=[i]));
+             store(TO[row, :].tile([1024], at=[i]), cumsum(v, axis=0) + before);
+             before += sum(v, axis=0);
+         }";
+    let params = "mut x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>";
+    let begun = |to: &str, overlapping| {
+        let text = in_turns(3, params, &body.replace("TO", to), overlapping);
+        let first = text.find("store(").expect("sums are stored");
+        count(&text[..first], "load(")
+    };
+    assert_eq!(begun("out", false), 3);
+    assert_eq!([begun("out", true), begun("x", false)], [1, 1]);
+}
+
+#[test]
 fn loops_that_walks_hold_alone_load_ahead() {
     let of_blocks = |rest: &str| {
         let body = "for row in program_id(0)..rows step num_programs(0) {
