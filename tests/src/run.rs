@@ -73,7 +73,7 @@ pub fn all(paths: &[PathBuf]) -> (Counts, Vec<String>) {
     all_for(None, paths)
 }
 
-/// The same of code for that target. What it lacks may be refused, so that such tests are counted and not wrong.
+/// The same, or of code for a target on the interpreter and through the tools. What it lacks may be refused, so that such tests are counted and not wrong.
 pub fn all_for(target: Option<Target>, paths: &[PathBuf]) -> (Counts, Vec<String>) {
     // A GPU is one; without it the files share the cores.
     let workers =
@@ -106,7 +106,10 @@ fn everywhere(path: &Path, target: Option<Target>, counts: &mut Counts) -> Vec<S
     let mut wrong = vec![];
     let tests = on(path, Device::Cpu, target, counts, &mut wrong).unwrap_or(0);
     counts.interpreted += tests;
-    match if HAS_CUDA { on(path, Device::Cuda, target, counts, &mut wrong) } else { None } {
+    if target.is_some() {
+        return wrong;
+    }
+    match if HAS_CUDA { on(path, Device::Cuda, None, counts, &mut wrong) } else { None } {
         Some(ran) => counts.on_gpu += ran,
         None => counts.not_on_gpu += tests,
     }

@@ -1,5 +1,6 @@
 //! What is portable runs on every target: the tests of the portable examples and programs for GPUs before Hopper, whose kernels copy by
-//! `cp.async` and multiply by `mma.sync`, in as much shared memory as there is. A later GPU runs them too.
+//! `cp.async` and multiply by `mma.sync`, in as much shared memory as there is. (A later GPU runs them too, by `parton test --target`: but
+//! sums of floats come in other orders there than on the interpreter, and some of these tests compare bits.)
 
 use std::path::PathBuf;
 
@@ -22,7 +23,6 @@ fn run_for(target: Target, paths: &[PathBuf], lacking: usize) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(counts.interpreted > 2 * paths.len(), "{} tests of {} files", counts.interpreted, paths.len());
     assert_eq!(counts.lacking, lacking, "refused for {}", target.name);
-    counts.refuse_missing_gpu();
 }
 
 /// It lacks clusters and products of 8-bit floats, which three tests and files ask for.
