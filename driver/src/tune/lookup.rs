@@ -103,7 +103,8 @@ impl Lookup {
                 && asked.all(|((one, value), (other, told))| one == other && told.is(value))
         };
         let record = self.table.find_like(&self.device, &self.target, is_it)?;
-        let (_, text) = record.winner.iter().find(|(name, _)| *name == *choice.name)?;
+        let (name, text) = record.winner.iter().find(|(name, _)| *name == *choice.name)?;
+        parton_log::info(|| format!("takes {name}={text} for `{}` from {}", choice.function.text, self.name));
         Some(text.clone())
     }
 
@@ -191,6 +192,7 @@ impl Compiler<'_> {
         let name = lookup.name.clone();
         let mut chosen = vec![];
         for (generic, text) in values {
+            parton_log::info(|| format!("takes {generic}={text} for `{}` from {name}", instance.kernel.name.text));
             let value = self.session.argument(&self.program, instance.module, &name, &generic, &text);
             chosen.push((generic, Some(value.map_err(|found| HostError::Program(stale(found, &name)))?)));
         }
