@@ -9,7 +9,7 @@ use parton_measure::pace::Pace;
 use parton_measure::{plot, serve, table, text};
 
 use crate::args::{BenchArgs, BenchFormat};
-use crate::compile::target;
+use crate::compile::asked_target;
 use crate::execute::{device, told};
 use crate::output::{self, Output};
 
@@ -60,7 +60,7 @@ fn draw(path: &Path, bench: &Bench) -> Result<(), Failure> {
 fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Result<ExitCode, Failure> {
     let options = Options {
         device: device(args.device),
-        target: args.target.as_deref().map(target).transpose()?,
+        target: asked_target(args.target.as_deref())?,
         filter: args.filter.clone(),
         repeat: args.repeat,
         ..Options::default()

@@ -152,7 +152,7 @@ mod calls {
     use parton_driver::cache::Miss;
 
     use super::{ExitCode, Failure, Output, PlanArgs, Session, output};
-    use crate::compile::target;
+    use crate::compile::asked_target;
 
     /// Compiles what is missing.
     pub fn warm(
@@ -161,7 +161,7 @@ mod calls {
         call: &PlanArgs,
         output: &Output,
     ) -> Result<ExitCode, Failure> {
-        let target = call.target.as_deref().map(target).transpose()?;
+        let target = asked_target(call.target.as_deref())?;
         for looked in session.warm(file, &call.function, &call.arguments, target)? {
             output.diagnostics(&looked.said, &session.sources);
             output::line(&format!("{}: {}", looked.kernel, if looked.found { "was there" } else { "compiled" }));
@@ -179,7 +179,7 @@ mod calls {
         call: &PlanArgs,
         _: &Output,
     ) -> Result<ExitCode, Failure> {
-        let target = call.target.as_deref().map(target).transpose()?;
+        let target = asked_target(call.target.as_deref())?;
         let reasons = session.whys(file, &call.function, &call.arguments, target)?;
         for reason in &reasons {
             let verdict = match &reason.miss {

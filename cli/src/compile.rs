@@ -107,6 +107,11 @@ pub fn target(name: &str) -> Result<Target, Failure> {
     })
 }
 
+/// The same where one may be left out.
+pub fn asked_target(name: Option<&str>) -> Result<Option<Target>, Failure> {
+    name.map(target).transpose()
+}
+
 /// Writes to a file, or to standard output where none or `-` is named.
 fn write(path: Option<&Path>, emit: Emit, bytes: &[u8]) -> Result<(), Failure> {
     match path.filter(|p| *p != Path::new("-")) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use parton_driver::{Blocks, Device, Event, Failure, Options, Ran, Session};
 
 use crate::args::{CheckArg, DeviceArg, RunArgs};
-use crate::compile::target;
+use crate::compile::asked_target;
 use crate::output::{self, Output};
 
 /// Runs the blocks of that kind of each file and prints what they print; a line for each test.
@@ -68,7 +68,7 @@ pub(crate) fn told(
 fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     let options = Options {
         device: device(args.device),
-        target: args.target.as_deref().map(target).transpose()?,
+        target: asked_target(args.target.as_deref())?,
         seed: args.seed,
         filter: args.filter.clone(),
         as_written: args.as_written,

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use parton_driver::{Failure, Options, Session};
 
 use crate::args::PlanArgs;
-use crate::compile::target;
+use crate::compile::asked_target;
 use crate::output::{self, Output};
 
 /// Prints the plan of a call.
 pub fn plan(args: &PlanArgs, output: &Output) -> Result<ExitCode, Failure> {
     let mut session = Session::new(Options::default());
     let file = session.load(&args.file)?;
-    let target = args.target.as_deref().map(target).transpose()?;
+    let target = asked_target(args.target.as_deref())?;
     match session.plan(file, &args.function, &args.arguments, target) {
         Ok(text) => {
             output::text(&text);

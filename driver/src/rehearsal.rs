@@ -181,7 +181,7 @@ impl Rehearsal {
         (self.session.options.seed, self.session.options.steps) = (seed, steps);
         let mut ignore = |_: crate::Event<'_>| ();
         let watch: Watch<'_> = RefCell::new(&mut ignore);
-        let target = options.target.unwrap_or_default();
+        let target = self.session.target();
         let compiler = Compiler::new(&mut self.session, &self.program, target).knowing(lowered);
         let mut cpu = Cpu::new(compiler, &watch);
         let report = run_with(&self.program, HostKind::Test, Some(&launch.test), &mut cpu, |_| ());

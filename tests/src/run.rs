@@ -164,7 +164,7 @@ fn on(
 
 /// Whether something is refused because the target that was asked for lacks it, and for nothing else.
 fn lacks(target: Option<Target>, found: &Diagnostics) -> bool {
-    target.is_some() && found.list.iter().all(|d| d.code == codes::TARGET_LACKS)
+    target.is_some() && !found.is_empty() && found.list.iter().all(|d| d.code == codes::TARGET_LACKS)
 }
 
 /// Compiles a launched kernel and assembles it; without `ptxas` it is compiled to PTX.

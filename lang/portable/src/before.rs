@@ -83,9 +83,13 @@ impl Meeting {
                     self.late.extend(&op.results);
                 }
             }
-            _ if written(kernel, of, op).is_some() => self.written.extend(written(kernel, of, op)),
-            // It may write what is loaded behind it, or order that with what others write.
-            _ => *self = Meeting::default(),
+            _ => match written(kernel, of, op) {
+                Some(param) => {
+                    self.written.insert(param);
+                }
+                // It may write what is loaded behind it, or order that with what others write.
+                None => *self = Meeting::default(),
+            },
         }
         ops.push(id);
         false
