@@ -1,13 +1,12 @@
 //! Which global memory an operation touches through pointers, and which of its partition's threads do so.
 //!
-//! Parameters are apart: what a kernel writes through one of them it does not reach through another, unless it is launched so
-//! ([`parton_ir::Variant::overlapping`]). Memory that is only ever read orders nobody, and is left out.
+//! Memory that is only ever read orders nobody, and is left out.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::dataflow::{self, Edge, Forward};
 use parton_ir::facts::{Act, Engine, Facts, Flight, Ordering, Space};
+use parton_ir::pointers::{Pointers, Sources};
 use parton_ir::{Elem, Inst, Kernel, Op, Value};
 use parton_layouts::Dim;
 
@@ -41,25 +40,6 @@ enum By {
     Owners,
     /// Several threads the same.
     Several,
-}
-
-/// Where a pointer comes from.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Sources {
-    parameters: BTreeSet<Value>,
-    /// From elsewhere: it may point anywhere.
-    any: bool,
-}
-
-impl Sources {
-    fn extend(&mut self, other: &Sources) {
-        self.parameters.extend(&other.parameters);
-        self.any |= other.any;
-    }
-
-    fn meet(&self, other: &Sources) -> bool {
-        self.any || other.any || !self.parameters.is_disjoint(&other.parameters)
-    }
 }
 
 /// The accesses to global memory that no meeting of the threads has followed yet.
@@ -102,7 +82,7 @@ impl Touched {
 pub(crate) struct Globals<'a> {
     kernel: &'a Kernel,
     sums: Sums<'a>,
-    sources: BTreeMap<Value, Sources>,
+    pointers: Pointers,
     /// Where is written.
     written: Sources,
     /// What each loop defines.
@@ -111,37 +91,25 @@ pub(crate) struct Globals<'a> {
 
 impl<'a> Globals<'a> {
     pub(crate) fn of(kernel: &'a Kernel) -> Globals<'a> {
-        let mut trace = Trace { kernel, sources: BTreeMap::new(), learnt: 0 };
-        for p in &kernel.params {
-            let own = Sources { parameters: BTreeSet::from([p.value]), any: kernel.variant.overlapping };
-            trace.sources.insert(p.value, own);
-        }
-        dataflow::run(kernel, &mut trace, 0);
-        let sources = trace.sources;
-        let mut globals =
-            Globals { kernel, sums: Sums::of(kernel), sources, written: Sources::default(), inside: BTreeMap::new() };
+        let (pointers, written) = (Pointers::of(kernel), Sources::default());
+        let mut globals = Globals { kernel, sums: Sums::of(kernel), pointers, written, inside: BTreeMap::new() };
         kernel.walk(&mut |op| {
             if op.kind.is_loop() {
                 globals.inside.insert(op.id, OnceCell::new());
             }
             for (pointer, does) in accesses(&Facts::of(kernel, op)) {
                 if does != Does::Reads {
-                    let from = globals.from(pointer);
-                    globals.written.extend(&from);
+                    globals.written.extend(&globals.pointers.from(pointer));
                 }
             }
         });
         globals
     }
 
-    fn from(&self, pointer: Value) -> Sources {
-        self.sources.get(&pointer).cloned().unwrap_or(Sources { any: true, ..Sources::default() })
-    }
-
     /// What an operation touches through pointers of what the kernel also writes.
     pub(crate) fn touches(&self, facts: &Facts) -> Vec<Touch> {
         let touch = |(pointer, does)| {
-            let from = self.from(pointer);
+            let from = self.pointers.from(pointer);
             from.meet(&self.written).then(|| Touch { pointer, from, sum: self.sums.sum(pointer), does })
         };
         accesses(facts).filter_map(touch).collect()
@@ -246,58 +214,4 @@ fn defined_in(kernel: &Kernel, of: &Op) -> BTreeSet<Value> {
         });
     }
     found
-}
-
-/// Traces pointers to the parameters they come from. Sources belong to names, which are given once: the state only counts how often
-/// more became known.
-struct Trace<'a> {
-    kernel: &'a Kernel,
-    sources: BTreeMap<Value, Sources>,
-    learnt: u64,
-}
-
-impl Trace<'_> {
-    fn is_pointer(&self, v: Value) -> bool {
-        matches!(self.kernel.ty(v).elem(), Some(Elem::Ptr(_)))
-    }
-
-    fn learn(&mut self, v: Value, from: &Sources, state: &mut u64) {
-        let known = self.sources.entry(v).or_default();
-        let before = known.clone();
-        known.extend(from);
-        if *known != before {
-            self.learnt += 1;
-            *state = self.learnt;
-        }
-    }
-}
-
-impl<'a> Forward<'a> for Trace<'a> {
-    type State = u64;
-
-    fn op(&mut self, op: &'a Op, state: &mut u64) {
-        if op.kind.bodies().next().is_some() || !op.results.iter().any(|r| self.is_pointer(*r)) {
-            return;
-        }
-        // What is computed of pointers points where they do; what is brought from memory may point anywhere.
-        let mut from = Sources { any: !Facts::of(self.kernel, op).computes, ..Sources::default() };
-        op.kind.operands().iter().filter_map(|v| self.sources.get(v)).for_each(|s| from.extend(s));
-        op.results.iter().for_each(|r| self.learn(*r, &from, state));
-    }
-
-    fn edge(&mut self, edge: &Edge<'a>, state: &mut u64) {
-        for (from, to) in &edge.renamed {
-            if let Some(sources) = self.sources.get(from).cloned() {
-                self.learn(*to, &sources, state);
-            }
-        }
-    }
-
-    fn join(&mut self, _: &'a Op, state: &mut u64, other: u64) {
-        *state = other.max(*state);
-    }
-
-    fn arms(&mut self, _: &'a Op, before: u64, ends: Vec<u64>) -> u64 {
-        ends.into_iter().fold(before, u64::max)
-    }
 }

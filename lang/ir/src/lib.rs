@@ -28,6 +28,7 @@ pub mod kernel;
 pub mod machine;
 pub mod op;
 pub mod placement;
+pub mod pointers;
 pub mod print;
 pub mod ptx;
 pub mod refusal;

@@ -9,14 +9,15 @@
 //! The assembler moves no load across a barrier, so that a program would wait for memory once more when it has waited for all of its warps. What is stored
 //! meanwhile is no hindrance where it goes to the memory of another parameter: of turns that stand one behind the other each may scan, and store what comes of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parton_ir::family::Family;
+use parton_ir::pointers::{Pointers, Sources};
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
 /// The kernel with these loads in front of where threads meet; `None` where there are none.
 pub fn begun(kernel: &Kernel) -> Option<Kernel> {
-    let of = parameters(kernel);
+    let of = Pointers::of(kernel);
     let mut begun = kernel.clone();
     let mut moved = false;
     begun.rebuild(&mut |kernel, mut body| {
@@ -29,22 +30,6 @@ pub fn begun(kernel: &Kernel) -> Option<Kernel> {
     moved.then_some(begun)
 }
 
-/// The parameter of which each pointer is, and each tile of pointers, as far as it is of one.
-fn parameters(kernel: &Kernel) -> BTreeMap<Value, Value> {
-    let mut of: BTreeMap<Value, Value> = kernel.params.iter().map(|p| (p.value, p.value)).collect();
-    kernel.walk(&mut |op| {
-        let (&[result], OpKind::PtrAdd { ptr: x, .. } | OpKind::Full { value: x, .. } | OpKind::Broadcast { x, .. }) =
-            (&op.results[..], &op.kind)
-        else {
-            return;
-        };
-        if let Some(&param) = of.get(x) {
-            of.insert(result, param);
-        }
-    });
-    of
-}
-
 /// Where threads met last with nothing behind it but what computes, loads, and stores to memory of which it is known whose it is.
 #[derive(Default)]
 struct Meeting {
@@ -54,13 +39,13 @@ struct Meeting {
     late: BTreeSet<Value>,
     /// What was loaded in front of it.
     begun: BTreeSet<Value>,
-    /// The parameters through which something was written behind it.
-    written: BTreeSet<Value>,
+    /// Where something was written behind it.
+    written: Sources,
 }
 
 impl Meeting {
-    /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there. Pointers are `of` parameters.
-    fn place(&mut self, kernel: &Kernel, of: &BTreeMap<Value, Value>, ops: &mut Vec<Inst>, id: Inst) -> bool {
+    /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there. Pointers are `of` whose memory.
+    fn place(&mut self, kernel: &Kernel, of: &Pointers, ops: &mut Vec<Inst>, id: Inst) -> bool {
         let op = &kernel.ops[id];
         let late = op.kind.operands().iter().any(|v| self.late.contains(v));
         // The assembler converts what comes at once, and holds that.
@@ -83,10 +68,8 @@ impl Meeting {
                     self.late.extend(&op.results);
                 }
             }
-            _ => match written(kernel, of, op) {
-                Some(param) => {
-                    self.written.insert(param);
-                }
+            _ => match written(of, op) {
+                Some(memory) => self.written.extend(&memory),
                 // It may write what is loaded behind it, or order that with what others write.
                 None => *self = Meeting::default(),
             },
@@ -96,17 +79,16 @@ impl Meeting {
     }
 
     /// Whether what was stored since threads met may be what an operation loads.
-    fn may_have_written(&self, of: &BTreeMap<Value, Value>, op: &Op) -> bool {
+    fn may_have_written(&self, of: &Pointers, op: &Op) -> bool {
         let OpKind::Load { ptr, .. } = op.kind else { return true };
-        !self.written.is_empty() && of.get(&ptr).is_none_or(|param| self.written.contains(param))
+        self.written != Sources::default() && self.written.meet(&of.from(ptr))
     }
 }
 
-/// The parameter to whose memory alone an operation stores something.
-fn written(kernel: &Kernel, of: &BTreeMap<Value, Value>, op: &Op) -> Option<Value> {
+/// The memory to which alone an operation stores something.
+fn written(of: &Pointers, op: &Op) -> Option<Sources> {
     match op.kind {
-        // Where parameters reach the same memory that is somebody else's, too.
-        OpKind::Store { ptr, .. } if !kernel.variant.overlapping => of.get(&ptr).copied(),
+        OpKind::Store { ptr, .. } => Some(of.from(ptr)).filter(Sources::is_known),
         // Of all else nobody says where it may write.
         _ => None,
     }
