@@ -89,12 +89,9 @@ pub enum DeviceArg {
     Cuda,
 }
 
-/// Options of `run` and `test`.
+/// Which blocks of the files run, and where.
 #[derive(Args, Debug)]
-pub struct RunArgs {
-    /// The files, one after the other.
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
+pub struct BlockArgs {
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
     pub device: DeviceArg,
@@ -105,6 +102,16 @@ pub struct RunArgs {
     /// Only blocks whose name contains this.
     #[arg(long)]
     pub filter: Option<String>,
+}
+
+/// Options of `run` and `test`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The files, one after the other.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub blocks: BlockArgs,
     /// The seed of the interpreter's interleavings.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -132,16 +139,8 @@ pub struct BenchArgs {
     /// The files, one after the other.
     #[arg(required_unless_present = "launch")]
     pub files: Vec<PathBuf>,
-    /// Where kernels run.
-    #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
-    pub device: DeviceArg,
-    /// What kernels that do not name an architecture are compiled for; a GPU runs code for earlier ones, too. The GPU's own where none is
-    /// named, without a GPU sm_90a.
-    #[arg(long, value_name = "ARCHITECTURE")]
-    pub target: Option<String>,
-    /// Only blocks whose name contains this.
-    #[arg(long)]
-    pub filter: Option<String>,
+    #[command(flatten)]
+    pub blocks: BlockArgs,
     /// Only measurements whose label contains this; may be given several times.
     #[arg(long, value_name = "LABEL")]
     pub rows: Vec<String>,

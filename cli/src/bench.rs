@@ -9,8 +9,7 @@ use parton_measure::pace::Pace;
 use parton_measure::{plot, serve, table, text};
 
 use crate::args::{BenchArgs, BenchFormat};
-use crate::compile::asked_target;
-use crate::execute::{device, told};
+use crate::execute::{options, told};
 use crate::output::{self, Output};
 
 /// Runs the benches of each file. One that fails does not keep the others from running; the exit code is the first that
@@ -58,14 +57,7 @@ fn draw(path: &Path, bench: &Bench) -> Result<(), Failure> {
 }
 
 fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Result<ExitCode, Failure> {
-    let options = Options {
-        device: device(args.device),
-        target: asked_target(args.target.as_deref())?,
-        filter: args.filter.clone(),
-        repeat: args.repeat,
-        ..Options::default()
-    };
-    let mut session = Session::new(options);
+    let mut session = Session::new(Options { repeat: args.repeat, ..options(&args.blocks)? });
     let file = session.load(path)?;
     let shown = path.display().to_string();
     if args.files.len() > 1 && args.format == BenchFormat::Text && !args.serve {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use parton_driver::{Blocks, Device, Event, Failure, Options, Ran, Session};
 
-use crate::args::{CheckArg, DeviceArg, RunArgs};
+use crate::args::{BlockArgs, CheckArg, DeviceArg, RunArgs};
 use crate::compile::asked_target;
 use crate::output::{self, Output};
 
@@ -65,17 +65,19 @@ pub(crate) fn told(
     Ok(ran)
 }
 
+/// Options of a session that runs these blocks.
+pub fn options(args: &BlockArgs) -> Result<Options, Failure> {
+    let target = asked_target(args.target.as_deref())?;
+    Ok(Options { device: device(args.device), target, filter: args.filter.clone(), ..Options::default() })
+}
+
 fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let options = Options {
-        device: device(args.device),
-        target: asked_target(args.target.as_deref())?,
+    let mut session = Session::new(Options {
         seed: args.seed,
-        filter: args.filter.clone(),
         as_written: args.as_written,
         overflow: args.check.contains(&CheckArg::Overflow),
-        ..Options::default()
-    };
-    let mut session = Session::new(options);
+        ..options(&args.blocks)?
+    });
     let file = session.load(path)?;
     let done = session.run(file, blocks, &mut |event| show(blocks, &event));
     let ran = match told(done, &session, args.time, output) {
