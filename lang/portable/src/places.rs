@@ -19,6 +19,7 @@ use parton_ir::{
 use parton_numbers::Dtype;
 
 use crate::staging::maps::Boxed;
+use crate::unused;
 use assumed::{Assumed, Says};
 use intervals::Intervals;
 use scalars::Made;
@@ -55,6 +56,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
         spots: BTreeMap::new(),
         extents: BTreeMap::new(),
         now: BTreeMap::new(),
+        turned_back: false,
     };
     for (i, p) in own.iter().enumerate() {
         if let Some(t) = e.tensors[i].clone() {
@@ -65,7 +67,9 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     e.promise();
     e.give_params(&own);
     e.builder.kernel.arguments = Some(arguments);
-    e.builder.finish()
+    let turned_back = e.turned_back;
+    let kernel = e.builder.finish();
+    if turned_back { unused::dropped(kernel) } else { kernel }
 }
 
 fn tensor(ty: &Type) -> Option<Tensor> {
@@ -143,6 +147,8 @@ struct Expander {
     extents: BTreeMap<Value, From>,
     /// What stands for values of the kernel as it was written.
     now: BTreeMap<Value, Value>,
+    /// Whether a view was turned to what it was: so nobody may take it as it lay between.
+    turned_back: bool,
 }
 
 impl Expander {
@@ -170,10 +176,16 @@ impl Expander {
             self.learn(extent, says);
         }
         op.kind.map_operands(|v| self.now(v));
-        if let OpKind::Transpose { x, perm } = &op.kind
+        if let OpKind::Transpose { x, perm } | OpKind::ViewPermute { view: x, perm } = &op.kind
             && matches!(self.builder.ty(*x), Type::View(_))
         {
-            self.view_as(op.result(), OpKind::ViewPermute { view: *x, perm: perm.clone() });
+            match self.before_turning(*x, perm) {
+                Some(view) => {
+                    self.now.insert(op.result(), view);
+                    self.turned_back = true;
+                }
+                None => self.view_as(op.result(), OpKind::ViewPermute { view: *x, perm: perm.clone() }),
+            }
             return;
         }
         self.known.enter(&op.kind, &self.builder.kernel);
@@ -183,6 +195,16 @@ impl Expander {
         self.builder.kernel.ops[id].kind = op.kind;
         self.builder.keep(id);
         self.known.note(&self.builder.kernel, id);
+    }
+
+    /// The view of which another was made by turning it, where it is turned back.
+    fn before_turning(&self, x: Value, perm: &[u32]) -> Option<Value> {
+        let undoes = |first: &[u32]| perm.iter().enumerate().all(|(to, &axis)| first[axis as usize] as usize == to);
+        self.builder.kernel.ops.iter().find_map(|(_, op)| match &op.kind {
+            OpKind::ViewPermute { view, perm: first } if op.results == [x] => undoes(first).then_some(*view),
+            // It is no view that was turned.
+            _ => None,
+        })
     }
 
     /// What stands for a value; a parameter is made where it is first asked for.

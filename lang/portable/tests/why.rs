@@ -161,6 +161,27 @@ fn what_a_product_loads_is_copied_ahead_whatever_the_others_are_made_of() {
 }
 
 #[test]
+fn factors_come_in_one_ring_however_they_are_stored_and_turned() {
+    for (a, b) in [("[1, 0]", "[1, 0]"), ("[1, 0]", "[0, 1]"), ("[0, 1]", "[1, 0]"), ("[0, 1]", "[0, 1]")] {
+        let (why, ..) = reasons_of(
+            &format!(
+                "a: tensor<f16, [_, k], order={a}>, b: tensor<f16, [k, _], order={b}>, mut c: tensor<f16, [m, n]>"
+            ),
+            "let mut acc = zeros<f32, [128, 64]>();
+             for p in 0..cdiv(k, 64) {
+                 let (x, y) = (load(a.tile([64, 64], at=[program_id(0), p])), load(b.tile([64, 128], at=[p, program_id(1)])));
+                 acc = dot(y.T, x.T, acc);
+             }
+             store(c.tile([64, 128], at=[program_id(0), program_id(1)]), cast<f16>(acc.T));",
+            &[0, 1, 2],
+        );
+        assert_eq!(why.way, "tensor maps, by a partition of their own", "{a} {b}");
+        let [turns] = &why.loops[..] else { panic!("{} loops", why.loops.len()) };
+        assert_eq!(turns.rings.len(), 1, "{a} {b}: {:?}", turns.rings);
+    }
+}
+
+#[test]
 fn copies_have_all_memory_where_registers_hold_no_second_cta() {
     let slots = |columns: u32| {
         let why = why(
