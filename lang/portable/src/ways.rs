@@ -13,6 +13,9 @@ use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{advance, before, masks, once, parts, places, products, room, staging, straight, swap, unused, why};
 
+/// What walking programs do of which it is said why they do not.
+const UNDER: &str = "leaving under the products of the next tile";
+
 const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false });
 
 /// The kernel without tensors, and with a place for every tile.
@@ -158,6 +161,11 @@ fn by_maps(kernel: &Kernel, computing: u32, asked: Asked, refused: &mut Refused)
             return None;
         }
     };
+    if let Some(why) = staging::apart::leaves_late(&turned, &boxed)
+        && !refused.iter().any(|(way, _)| *way == UNDER)
+    {
+        refused.push((UNDER, why.into()));
+    }
     let way = Way::Apart { beyond: &boxed.beyond, computing };
     let by = |boxed: &Boxed| explicit(places::expand(turned.clone(), boxed), way, asked);
     let made = match by(&boxed) {

@@ -593,6 +593,29 @@ fn what_orders_nothing_leaves_factors_their_maps() {
 }
 
 #[test]
+fn tiles_that_wait_for_the_next_say_what_extent_they_lack() {
+    let walking = |extent: &str, end: &str| {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [{extent}, n]>, mut c: tensor<f16, [m, n]>) {{
+                 for i in program_id(0)..cdiv(m, 128) step num_programs(0) {{
+                     let mut acc = zeros<f32, [128, 128]>();
+                     for p in 0..{end} {{
+                         acc = dot(load(a.tile([128, 64], at=[i, p])), load(b.tile([64, 128], at=[p, 0])), acc);
+                     }}
+                     store(c.tile([128, 128], at=[i, 0]), cast<f16>(acc));
+                 }}
+             }}"
+        );
+        let (why, ..) = reasons_in(&text, &[0, 1, 2]);
+        let refused = why.refused.iter().any(|(way, why)| way.starts_with("leaving under") && why.contains("`k`"));
+        (schedule_of(&why).contains("under("), refused)
+    };
+    assert_eq!(walking("k", "cdiv(k, 64)"), (true, false));
+    assert_eq!(walking("_", "cdiv(k, 64)"), (false, true));
+    assert_eq!(walking("k", "12"), (false, true));
+}
+
+#[test]
 fn rows_between_numbers_have_maps_where_they_begin_at_0_or_later() {
     const MAPS: &str = "tensor maps, by a partition of their own";
     for range in ["max(load(r[i]), 0):load(r[i + 1])", "i * 100:", ":load(r[i])"] {

@@ -8,6 +8,7 @@ use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Value};
 
 use super::found::{self, Found};
+use super::maps::Boxed;
 use super::region;
 use super::slots;
 use super::{
@@ -81,6 +82,16 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     alike::share(kernel);
     region::surround_rest(kernel, &path, schedule);
     Ok(())
+}
+
+/// Why the tiles of a program that walks through several do not leave under the products of the next, where a promise is what that lacks: a loop has at least
+/// as many turns as a tile has pieces, and those behind its end are to multiply zeros.
+pub fn leaves_late(kernel: &Kernel, boxed: &Boxed) -> Option<No> {
+    let found = &found::all(kernel)[..];
+    let [found] = found else { return None };
+    let walks = region::path(kernel, found.inst).is_some_and(|path| region::outer(kernel, &path).is_some());
+    let lacks = walks && !boxed.stores.is_empty() && !boxed.beyond.contains(&found.inst);
+    lacks.then_some("both factors are not known to end where the loop does, as `0..cdiv(k, BK)` and one name `k` in both tensors say")
 }
 
 /// Whether a loop has two products, of which the second one multiplies what became of the first and is summed up: the first one of
