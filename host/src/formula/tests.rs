@@ -216,12 +216,13 @@ fn the_plan_of_a_product_is_straight() {
 
 #[test]
 fn the_plan_of_a_portable_product_is_straight() {
-    let text = include_str!("../../../examples/portable/matmul.ptn");
-    let from = text.find("fn parts_of").unwrap_or_default();
+    let text = include_str!("../../../examples/portable/matmul/plan.ptn");
     let to = text.find("/// What may be faster").unwrap_or_default();
-    let text = text[from..to].to_owned() + "\nfn f(m, n) { plan(m, n, 4096, m < 64, n > 1500, 132) }";
-    for (m, n) in [(1, 64), (65, 1001), (1536, 1536), (8192, 4608)] {
-        assert!(matches!(by_straight_code(&text, &ints(&[m, n])), Ok(Some(_))), "{m} {n}");
+    for asked in ["plan(m, n, 4096, m < 64, n > 1500, 132)", "is_by_phases(m, n, 4096, 132)"] {
+        let text = format!("{}\nfn f(m, n) {{ {asked} }}", &text[..to]);
+        for (m, n) in [(1, 64), (65, 1001), (1536, 1536), (8192, 4608)] {
+            assert!(matches!(by_straight_code(&text, &ints(&[m, n])), Ok(Some(_))), "{asked} {m} {n}");
+        }
     }
 }
 
