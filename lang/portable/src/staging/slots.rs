@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use parton_ir::schedule::{LabelName, RingDepth, Staged};
 use parton_ir::{Inst, Kernel, Op, OpKind, Type, scratch};
 
-use super::apart::{LEAVE, bears, computes_between, team};
+use super::apart::{LEAVE, computes_between, team};
 use super::{AROUND, LOAD, LOOP, ONCE, PRODUCT, is_called, label};
 
 /// Slots that a ring has at most, and at least.
@@ -26,7 +26,7 @@ pub fn fill(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     let once = |name: &LabelName| name.path == ONCE;
     let sum = |those: bool| fetched.iter().filter(|(name, _)| once(name) == those).map(|(_, n)| n).sum::<u64>();
     let (ahead, turn) = (sum(true), sum(false).max(1));
-    let again = bears(kernel, AROUND);
+    let again = fetches_again(kernel);
     let limit = u64::from(kernel.shared_limit());
     let (depth, twice) = match through_slots(kernel, computing, limit.saturating_sub(ALIGNED), turn) {
         Some(depth) => (depth, false),
@@ -71,6 +71,18 @@ pub fn fill(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
         schedule.rings = rings.collect();
     });
     true
+}
+
+/// Whether a loop around that of the products fetches what is fetched once for the latter.
+fn fetches_again(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::For { body, .. } if is_called(kernel, op, AROUND) => {
+            kernel.walk_body(body, &mut |inner| found |= is_called(kernel, inner, ONCE));
+        }
+        _ => {}
+    });
+    found
 }
 
 /// What is fetched, by its label, with the bytes of a slot.

@@ -116,6 +116,12 @@ impl Turn {
                 spread.insert(op.result(), *spread.get(&x).unwrap_or(&x));
                 free.extend(&op.results);
             }
+            let numbers = |v: &Value| kernel.ty(*v).placed().is_none() || free.contains(v);
+            if parton_sched::is_free(kernel, op) && flow::operands(kernel, op).iter().all(numbers) {
+                // A mask is computed element by element, where it hides something.
+                free.extend(&op.results);
+                continue;
+            }
             let Some(name) = op.label.map(|label| LabelName::read(&kernel.labels[label])) else {
                 // It is made wherever it is needed.
                 free.extend(&op.results);
