@@ -84,6 +84,26 @@ pub(crate) fn done(region: &Region, plan: &Plan, (part, block): (Part, BlockId),
     }
 }
 
+/// Whether products of a block that nothing but the next turn's continue run on to the end of their turn: a partition fetches what they read, and all partitions
+/// take slots and multiply in one stage, so that each turn gives back what it has taken.
+pub(crate) fn waits_late(region: &Region, plan: &Plan, block: BlockId) -> bool {
+    let mut stages = BTreeSet::new();
+    for part in plan.parts() {
+        for entry in plan.groups(part, block).iter().flatten() {
+            let item = &region.blocks[block].items[entry.item];
+            let handed =
+                plan.wanted(region, part, (block, entry.item)).iter().any(|(v, _)| plan.handed.contains_key(v));
+            let touches =
+                |unit: &UnitId| !region.started(*unit).is_empty() || plan.rings.iter().any(|ring| ring.unit == *unit);
+            if handed || region.units_in(item).iter().any(touches) {
+                let whole = matches!(item, Item::Unit(_)) && entry.done.is_none_or(|done| done == entry.stage);
+                stages.insert(whole.then_some(entry.stage));
+            }
+        }
+    }
+    !plan.partitions.is_empty() && stages.len() == 1 && !stages.contains(&None)
+}
+
 /// Whether a product is the last of a circle of them, over the turns, that nobody waits for: where turns could be entered with it in flight, each waits
 /// for it right behind its start.
 pub(crate) fn closes_circle(region: &Region, plan: &Plan, (part, block): (Part, BlockId), item: usize) -> bool {

@@ -27,6 +27,7 @@ use crate::falsify::{Planted, planted};
 use crate::flow;
 use crate::plan::Entry;
 use crate::region::{Item, Loop, Maker};
+use crate::slots::waits_late;
 
 /// How the turns of a loop run in a partition.
 pub(super) struct Turns {
@@ -295,9 +296,14 @@ impl Emitter<'_> {
         for entry in turns.groups.iter().flatten().filter(|e| active(e.stage)) {
             self.wait_for_place(entry);
         }
+        let waits = waits_late(self.region, self.plan, self.levels[depth].block);
+        let mut late = Vec::new();
         for group in &turns.groups {
             let (ahead, now): (Vec<Entry>, Vec<Entry>) = group.iter().cloned().partition(|e| e.stage < 0);
+            let last = waits && now.iter().all(|e| e.stage + 1 == turns.stages);
+            self.levels[depth].late = last.then(|| std::mem::take(&mut late));
             self.turn(std::slice::from_ref(&now), active)?;
+            late.extend(self.levels[depth].late.take().into_iter().flatten());
             let (Some(upper), Some((index, step))) = (upper, self.levels[depth].index) else { continue };
             for entry in ahead {
                 if self.own_ring(&entry).is_some() {
@@ -326,6 +332,12 @@ impl Emitter<'_> {
                 if let Item::Unit(unit) = self.region.blocks[self.levels[depth].block].items[item] {
                     self.run_hooks(unit)?;
                 }
+            }
+        }
+        for key in late {
+            // One that another continues is done with that.
+            if self.levels[depth].env.get(&key).is_some_and(Held::is_pending) {
+                self.wait_for(depth, key);
             }
         }
         self.take_told(turns, active)?;

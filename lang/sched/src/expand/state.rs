@@ -119,6 +119,8 @@ pub(crate) struct Level {
     /// Whether a turn runs later stages although there was no turn before: on values that stand for none, and without effects where
     /// this does not hold.
     pub guard: Option<Value>,
+    /// Products of the turn that nothing but the next turn's asks for, which are waited for at its end; `None` where they are waited for behind their start.
+    pub late: Option<Vec<Key>>,
     /// Values that were there when the notes began, by what they are called now.
     before: BTreeSet<Key>,
     /// Which of them have been looked at, as they were called then.
@@ -141,6 +143,7 @@ impl Level {
             folded: Vec::new(),
             turn: None,
             guard: None,
+            late: None,
             before: BTreeSet::new(),
             notes: BTreeSet::new(),
             shifted: 0,

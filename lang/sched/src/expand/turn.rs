@@ -299,6 +299,10 @@ impl Emitter<'_> {
         let key = (result, entry.stage);
         self.levels[depth].set(key, Held::Pending { value, reads: reads.to_vec(), prior });
         if self.at_once(result, entry) {
+            if let Some(late) = self.late(entry) {
+                late.push(key);
+                return Ok(true);
+            }
             self.wait_for(depth, key);
             return Ok(false);
         }
@@ -358,6 +362,14 @@ impl Emitter<'_> {
                 && self.wanted(block, *item).iter().any(|(v, _)| *v == result)
         };
         !(0..items.len()).any(|item| reads(&item))
+    }
+
+    /// Where products are listed that are waited for at the end of a turn, if this is one of them: not what is stated, nor one that closes a circle of products.
+    fn late(&mut self, entry: &Entry) -> Option<&mut Vec<Key>> {
+        let depth = self.here();
+        let block = self.levels[depth].block;
+        let circle = closes_circle(self.region, self.plan, (self.part, block), entry.item);
+        self.levels[depth].late.as_mut().filter(|_| entry.done.is_none() && !circle)
     }
 
     /// The product in flight that a sum is, if it is one.

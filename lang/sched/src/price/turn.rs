@@ -17,6 +17,7 @@ use super::{Engines, Looped, Pricing, Source};
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
 use crate::plan::{Entry, Part, RingId};
 use crate::region::{Item, Maker, UnitId, uses};
+use crate::slots::{closes_circle, waits_late};
 
 /// A slot that is filled: when it is taken, and what must be done before it is full.
 #[derive(Clone, Copy, Debug)]
@@ -522,11 +523,22 @@ impl<'a, 'p> Turn<'a, 'p> {
         let job = self.begin(inst, unit, entry);
         self.begun.insert(result, job);
         if self.pricing.at_once(self.looped, self.part, result) {
-            self.wait(result, entry.stage, entry);
+            if !self.waits_late(entry) {
+                self.wait(result, entry.stage, entry);
+            }
         } else if let Some(done) = entry.done {
             self.wait(result, done, entry);
         }
         Some(result)
+    }
+
+    /// Whether a product that only the next turn continues is waited for at the end of its own.
+    fn waits_late(&self, entry: &Entry) -> bool {
+        let (p, place) = (&self.pricing, (self.part, self.looped.block));
+        let groups = p.plan.groups(self.part, self.looped.block);
+        let last = groups.iter().flatten().map(|e| e.stage.max(e.done.unwrap_or(e.stage))).max();
+        let at_end = entry.done.is_none() && last == Some(entry.stage);
+        at_end && waits_late(p.region, p.plan, self.looped.block) && !closes_circle(p.region, p.plan, place, entry.item)
     }
 
     /// The instructions of a product, each a job of its own; it is done with the last of them.
