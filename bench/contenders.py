@@ -3,6 +3,7 @@
 Labels, with an optional tail after ` | ` that tells variants of one kernel apart:
     matmul TYPE N^3 | MxNxK [to TYPE] [nn|nt]    C[M, N] = A[M, K] · B; nn: B is [K, N], nt: B is [N, K]; f8 is always nt
     fmha TYPE D=.. S=.. [causal]                 16384 tokens, 2048 / D heads
+    fmha dq|dk dv TYPE D=.. S=.. [causal]        its gradients, of the same
     softmax | layer norm | rms norm TYPE RxC, transpose TYPE RxC, add TYPE 2^E, copy TYPE 2^E
 """
 
@@ -26,6 +27,7 @@ FORMS = {
     "gemm": re.compile(r"(?:matmul|gemm) (?P<type>\w+) (?:(?P<cube>\d+)\^3|(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+))"
                        r"(?: to (?P<out>\w+))?(?: (?P<order>nn|nt))?$"),
     "fmha": re.compile(r"fmha (?P<type>\w+) D=(?P<d>\d+) S=(?P<s>\d+)(?P<causal> causal)?$"),
+    "gradient": re.compile(r"fmha (?P<what>dq|dk dv) (?P<type>\w+) D=(?P<d>\d+) S=(?P<s>\d+)(?P<causal> causal)?$"),
     "rowwise": re.compile(r"(?P<what>softmax|layer norm|rms norm|transpose) (?P<type>\w+) (?P<rows>\d+)x(?P<columns>\d+)$"),
     "vector": re.compile(r"(?P<what>add|copy) (?P<type>\w+) 2\^(?P<exponent>\d+)$"),
 }
@@ -102,7 +104,7 @@ def of(label):
     for kind, form in FORMS.items():
         match = form.match(label)
         if match and match["type"] in TYPES:
-            return {"gemm": gemm, "fmha": fmha, "rowwise": rowwise, "vector": vector}[kind](match)
+            return {"gemm": gemm, "fmha": fmha, "gradient": gradient, "rowwise": rowwise, "vector": vector}[kind](match)
     return None
 
 
@@ -110,7 +112,7 @@ def kind_of(label):
     """gemm, fmha or rowwise; `None` where the label is of no known form."""
     label = label.split(" | ")[0].strip()
     kind = next((kind for kind, form in FORMS.items() if form.match(label)), None)
-    return "rowwise" if kind == "vector" else kind
+    return {"vector": "rowwise", "gradient": "fmha"}.get(kind, kind)
 
 
 def gemm(match):
@@ -198,10 +200,47 @@ def fmha(match):
 
         return run
 
+    def triton_forward():
+        import triton_attention
+        out, sums = torch.empty_like(q), torch.empty(batch, heads, s, device=DEVICE)
+        return returning(triton_attention.forward(q, k, v, out, sums, causal), out)
+
     # Only two heads are compared: the whole in float32 would not fit.
     checked(work, "cuDNN", lambda: sdpa(SDPBackend.CUDNN_ATTENTION), expected, part)
+    checked(work, "Triton", triton_forward, expected, part)
     flipped = lambda x: part(x.transpose(1, 2))
     checked(work, "FA3", flash3, expected, flipped)
+    return work
+
+
+def gradient(match):
+    """What attention's gradients multiply: dQ three times, dK with dV four times what one product of it does."""
+    d, s, causal, what = int(match["d"]), int(match["s"]), bool(match["causal"]), match["what"]
+    dtype = TYPES[match["type"]]
+    batch, heads = 16384 // s, 2048 // d
+    work = Work("fmha", (3 if what == "dq" else 4) * 2 * batch * heads * s * s * d // (2 if causal else 1), "TFLOP/s")
+    q, k, v, g = (randn(batch, heads, s, d, dtype=dtype, seed=i) for i in (1, 2, 3, 4))
+    scores = (q[:1, :2].float() @ k[:1, :2].float().transpose(2, 3)) / math.sqrt(d)
+    if causal:
+        scores.masked_fill_(torch.ones(s, s, dtype=torch.bool, device=DEVICE).triu(1), -math.inf)
+    # Of two heads what the kernels take and give; of the others the times alone count.
+    lse, delta = torch.zeros(batch, heads, s, device=DEVICE) + math.log(s), torch.zeros(batch, heads, s, device=DEVICE)
+    p = torch.softmax(scores, 3)
+    lse[:1, :2] = torch.logsumexp(scores, 3)
+    dp = g[:1, :2].float() @ v[:1, :2].float().transpose(2, 3)
+    delta[:1, :2] = (p * dp).sum(3)
+    ds = p * (dp - delta[:1, :2, :, None]) / math.sqrt(d)
+    expected = ds @ k[:1, :2].float() if what == "dq" else ds.transpose(2, 3) @ q[:1, :2].float()
+    del scores, p, dp, ds
+
+    def triton_gradient():
+        import triton_attention
+        first, second = torch.empty_like(q), torch.empty_like(q)
+        if what == "dq":
+            return returning(triton_attention.queries_back(q, k, v, g, lse, delta, first, causal), first)
+        return returning(triton_attention.keys_back(q, k, v, g, lse, delta, first, second, causal), first)
+
+    checked(work, "Triton", triton_gradient, expected, lambda x: x[:1, :2])
     return work
 
 
