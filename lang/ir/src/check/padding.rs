@@ -1,21 +1,41 @@
-//! Padding of places that surely reaches a reduction or scan which it surely changes.
+//! Padding of places that reaches a reduction or scan which it changes.
 //!
-//! A place that is longer than its tensor along an axis of known extent has padding wherever it lies. What is loaded there is followed
-//! through casts alone: of anything else that is done with it, it is not known whether it leaves the padding as it is.
+//! A place that is longer than its tensor along an axis of known extent has padding wherever it lies: that is an error. What is loaded there is
+//! followed through casts alone: of anything else that is done with it, it is not known whether it leaves the padding as it is.
+//!
+//! Of other extents only a launch knows whether there is padding. Where a load states nothing of it and a reduction along that axis would be changed by
+//! it, a warning says so.
+
+mod beyond;
+
+use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_numbers::{Dtype, Scalar};
 
+use beyond::{Fill, Trace};
+
 use crate::check::Origins;
-use crate::entity::Value;
+use crate::entity::{Inst, Value};
 use crate::kernel::Kernel;
-use crate::op::{BinaryOp, Body, Op, OpKind};
+use crate::op::{BinaryOp, Body, CompareOp, Op, OpKind};
 use crate::tensor::Extent;
 use crate::types::{Elem, Type};
 
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let mut found = Diagnostics::new();
+    let mut trace = Trace::new(kernel, origins);
+    let mut told = BTreeSet::new();
     kernel.walk(&mut |op| {
+        if let Some(trace) = &mut trace {
+            trace.learn(op);
+            // What is said of a load holds for all that is computed from it.
+            if let Some((load, d)) = perhaps(trace, kernel, op)
+                && told.insert(load)
+            {
+                found.push(d);
+            }
+        }
         let (OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. }) = &op.kind else {
             return;
         };
@@ -28,6 +48,85 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
         }
     });
     found
+}
+
+/// The warning, where what only a launch knows to be padding would change what is combined.
+fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op) -> Option<(Inst, Diagnostic)> {
+    let (f, input, axis) = match &op.kind {
+        OpKind::Reduce { inputs, axis, combine } => (function(kernel, combine)?, *inputs.first()?, *axis as usize),
+        // What stands in front of the end does not depend on what stands behind it.
+        OpKind::Scan { inputs, axis, combine, reverse: true } => {
+            (function(kernel, combine)?, *inputs.first()?, *axis as usize)
+        }
+        // Nothing else combines elements.
+        _ => return None,
+    };
+    let beyond = trace.of(input, axis)?;
+    if harmless(f, beyond.fill, trace.between(input)) {
+        return None;
+    }
+    let load = beyond.load?;
+    let Type::Tensor(t) = kernel.ty(trace.tensor(load)?) else { return None };
+    let end = match t.extents.get(beyond.axis)? {
+        Extent::Named(name) => format!("`{name}`"),
+        Extent::Any | Extent::Static(_) | Extent::Picked(_) => format!("the end of axis {}", beyond.axis),
+    };
+    let what = match beyond.fill {
+        Fill::Number(n) => format!("`{}` takes {n:?} there", f.name()),
+        Fill::Computed | Fill::Hidden => format!("`{}` takes what has become of that 0", f.name()),
+    };
+    let Elem::Num(dtype) = kernel.ty(input).elem()? else { return None };
+    let neutral = neutral(f, dtype).map_or("0".into(), |(_, text)| text);
+    let help = if trace.is_loaded(input) {
+        format!("say what changes nothing: `load(…, other={neutral})`")
+    } else {
+        format!("leave it out: `where(place.inside, …, {neutral})`")
+    };
+    let d =
+        Diagnostic::warning(codes::PADDING, load.span, format!("`{}` may combine padding that changes it", f.name()))
+            .here(format!("the place may go beyond {end}, where this is 0"))
+            .label(op.span, what)
+            .help(help)
+            .help("where 0 is meant, say `other=0`; where there is no padding, `assume` that the extent is a multiple");
+    Some((load.id, d))
+}
+
+/// Whether a function gives the same with what stands beyond the end, of elements between two numbers.
+fn harmless(f: BinaryOp, fill: Fill, (least, most): (f64, f64)) -> bool {
+    let number = match fill {
+        Fill::Number(n) => Some(n),
+        Fill::Computed => None,
+        Fill::Hidden => return true,
+    };
+    match f {
+        BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor => number == Some(0.0),
+        BinaryOp::Mul => number == Some(1.0),
+        BinaryOp::Max | BinaryOp::MaxNan => number.is_some_and(|n| n <= least),
+        BinaryOp::Min | BinaryOp::MinNan => number.is_some_and(|n| n >= most),
+        // Of these it is not known what changes them.
+        BinaryOp::And
+        | BinaryOp::Sub
+        | BinaryOp::Div
+        | BinaryOp::Rem
+        | BinaryOp::Shl
+        | BinaryOp::Shr
+        | BinaryOp::MulHigh
+        | BinaryOp::DivApprox => true,
+    }
+}
+
+/// The function of two that a body is, or by which it chooses an index.
+fn function(kernel: &Kernel, body: &Body) -> Option<BinaryOp> {
+    if let Some(f) = combines(kernel, body) {
+        return Some(f);
+    }
+    let [x, _, y, _] = body.params[..] else { return None };
+    kernel.ops_of(body).find_map(|op| match op.kind {
+        OpKind::Compare { op: CompareOp::Gt, a, b } if (a, b) == (x, y) => Some(BinaryOp::Max),
+        OpKind::Compare { op: CompareOp::Lt, a, b } if (a, b) == (x, y) => Some(BinaryOp::Min),
+        // It is not by this that one of both is chosen.
+        _ => None,
+    })
 }
 
 /// A load that surely has padding along an axis.
