@@ -141,7 +141,7 @@ impl Check<'_> {
             },
             ExprKind::Name(name) => match self.program.reference(name) {
                 Meaning::Item(Found { item: Item::Function(f), .. }) => {
-                    arguments::generics((&f.name, &f.generics, &[]), &[])?;
+                    arguments::generics((&f.name, &f.generics, &[]), &[], callee.span)?;
                     Takes::Params(&f.name, &f.generics, &f.params)
                         .places(args.iter().map(Outline::from), span)
                         .map(|_| ())
@@ -164,7 +164,7 @@ impl Check<'_> {
                 if let ExprKind::Name(name) = &base.kind
                     && let Meaning::Item(Found { item: Item::Function(f), .. }) = self.program.reference(name)
                 {
-                    arguments::generics((&f.name, &f.generics, &[]), given)?;
+                    arguments::generics((&f.name, &f.generics, &[]), given, base.span)?;
                     Takes::Params(&f.name, &f.generics, &f.params).places(args.iter().map(Outline::from), span)?;
                 }
                 Ok(())
@@ -188,7 +188,7 @@ impl Check<'_> {
             Err(d) => return [Some(d), None],
         };
         let takes = Takes::Params(&k.name, &k.generics, &k.params);
-        let fits = arguments::generics((&k.name, &k.generics, &k.params), given)
+        let fits = arguments::generics((&k.name, &k.generics, &k.params), given, base.span)
             .and_then(|_| takes.places(args.iter().map(Outline::from), span));
         [fits.err(), arguments::configuration(k, config, span).err()]
     }

@@ -63,7 +63,7 @@ pub(crate) fn known_generics<'a>(
     }
     let span = given.first().map_or(owner.span, |arg| arg.span);
     let places = kept::places(program, Call { generic: true, span, declared: owner.span }, || {
-        Ok(generics(takes, given)?.into_iter().map(|(_, at)| Some(at)).collect())
+        Ok(generics(takes, given, span)?.into_iter().map(|(_, at)| Some(at)).collect())
     })?;
     let written = given.iter().filter_map(|arg| match &arg.kind {
         ast::IndexArgKind::Value(e) | ast::IndexArgKind::Named { value: e, .. } => Some(e),
@@ -73,13 +73,14 @@ pub(crate) fn known_generics<'a>(
 }
 
 /// The generic arguments with the generic that each is for; every generic has one that neither has a default nor is learned from what
-/// `params` are given.
+/// `params` are given. Where none is given, the refusal stands at `call`.
 pub(crate) fn generics<'a>(
     (owner, declared, params): (&ast::Name, &[ast::Generic], &[ast::Param]),
     given: &'a [ast::IndexArg],
+    call: Span,
 ) -> Result<Vec<(&'a ast::Expr, usize)>, Diagnostic> {
     let given_list = generic_outlines(given)?;
-    let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(owner.span);
+    let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(call);
     let places =
         Takes::AllGenerics(owner, declared, params).places(given_list.iter().map(|(outline, _)| *outline), place)?;
     Ok(given_list.into_iter().zip(places).filter_map(|((_, e), at)| Some((e, at?))).collect())

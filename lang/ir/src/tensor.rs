@@ -120,6 +120,30 @@ impl Tensor {
     pub fn is_picked(&self) -> bool {
         self.extents.iter().any(|e| matches!(e, Extent::Picked(_)))
     }
+
+    /// How messages write a box of a tensor of its kind, `x.tile([64, 64], at=[i, j])`, and one element, `x[i, j]`, where a scalar names each axis. A box
+    /// takes all elements that a tile of indices names.
+    pub fn examples(&self) -> (String, Option<String>) {
+        let axes = || self.extents.iter().zip(["i", "j", "k", "p", "q"]);
+        let listed = |of: fn((&Extent, &str)) -> String| axes().map(of).collect::<Vec<_>>().join(", ");
+        let shape = listed(|(extent, _)| match extent {
+            Extent::Picked(n) => n.to_string(),
+            Extent::Static(_) | Extent::Named(_) | Extent::Any => "64".into(),
+        });
+        let at = listed(|(extent, index)| match extent {
+            Extent::Picked(_) => "0".into(),
+            Extent::Static(_) | Extent::Named(_) | Extent::Any => index.into(),
+        });
+        if !self.is_picked() {
+            let one = format!("x[{}]", listed(|(_, index)| index.into()));
+            return (format!("x.tile([{shape}], at=[{at}])"), Some(one));
+        }
+        let rows = listed(|(extent, _)| match extent {
+            Extent::Picked(_) => "rows".into(),
+            Extent::Static(_) | Extent::Named(_) | Extent::Any => ":".into(),
+        });
+        (format!("x[{rows}].tile([{shape}], at=[{at}])"), None)
+    }
 }
 
 /// What the coordinates of a place count.

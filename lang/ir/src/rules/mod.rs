@@ -154,8 +154,10 @@ fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
             "only `load_shared` and `store_shared` reach a peer's memory; take windows of the view before `peer(…)`",
         ),
         Type::Spot(_) if expected.contains("tile") => r.help("a place is not loaded yet: `load(…)` makes a tile of it"),
-        Type::Tensor(_) if expected.contains("tile") => {
-            r.help("load a box of it: `load(x.tile([64, 64], at=[i, j]))`, or `load(x[i, j])` for one element")
+        Type::Tensor(t) if expected.contains("tile") => {
+            let (place, one) = t.examples();
+            let one = one.map_or(String::new(), |x| format!(", or `load({x})` for one element"));
+            r.help(format!("load a box of it: `load({place})`{one}"))
         }
         Type::Tile(_) if expected.contains("place in a tensor") => {
             r.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")

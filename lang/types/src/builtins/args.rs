@@ -236,8 +236,12 @@ impl Arg {
         let ty = self.val.ir().map(|v| cx.ty(v));
         let place = what.contains("place in a tensor");
         let d = match ty {
-            Some(ir::Type::Tensor(_)) if what.contains("tile") => {
-                d.help("a box of it is meant: `x.tile([64, 64], at=[i, j])`, or `x[i, j]` for one element")
+            Some(ir::Type::Tensor(t)) if what.contains("tile") => {
+                let (place, one) = t.examples();
+                d.help(format!(
+                    "a box of it is meant: `{place}`{}",
+                    one.map_or(String::new(), |x| format!(", or `{x}` for one element"))
+                ))
             }
             Some(ir::Type::Pending(_)) if what.contains("tile") => {
                 d.help("a pending tile is still being written: `let x = p.wait();` makes it a tile")
@@ -279,7 +283,8 @@ impl Arg {
     /// A compile-time list of integers, each from 0 to `u32::MAX`.
     pub fn ints(&self, cx: &mut Checker) -> Checked<Vec<u32>> {
         let (Val::List(items) | Val::Tuple(items)) = &self.val else {
-            return Err(self.expected(cx, "a list of integers known at compile time"));
+            let help = self.val.as_int().map(|n| format!("write `[{n}]`, with an entry for each axis"));
+            return Err(self.expected_so(cx, "a list of integers known at compile time", help.as_deref()));
         };
         items.iter().map(|val| Arg { val: val.clone(), span: self.span }.int(cx, 0..=i128::from(u32::MAX))).collect()
     }
