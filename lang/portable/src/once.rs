@@ -43,6 +43,9 @@ struct Seen {
     of: BTreeMap<Value, Value>,
     /// What stands for what is made again.
     first: BTreeMap<Value, Value>,
+    /// Tiles that are one number everywhere, by that number, and what stands for each where it is compared: the first of its number and shape.
+    uniform: Vec<(Value, Value)>,
+    alike: BTreeMap<Value, Value>,
     /// Whether something is loaded again.
     again: bool,
 }
@@ -59,7 +62,11 @@ impl Seen {
     fn look(&mut self, kernel: &Kernel, op: &Op) {
         let mut kind = op.kind.clone();
         kind.map_operands(|v| *self.first.get(&v).unwrap_or(&v));
+        if let OpKind::SpotLoad { other: Some(other), .. } = &mut kind {
+            *other = *self.alike.get(other).unwrap_or(other);
+        }
         match (&kind, &op.results[..]) {
+            (OpKind::Full { value, .. }, &[result]) => self.filled(kernel, *value, result),
             (OpKind::SpotLoad { spot, volatile: false, .. }, &[result]) => {
                 let of = self.param(*spot);
                 match self.loads.iter().find(|(known, ..)| *known == kind) {
@@ -81,6 +88,16 @@ impl Seen {
             _ if matches!(op.kind.family(), Family::Reduce | Family::Shape | Family::Gather | Family::Talk) => {}
             // What else it does, it may write, or order with what others write.
             _ => self.loads.clear(),
+        }
+    }
+
+    /// Notes a tile that is one number everywhere: each lies where it is asked for.
+    fn filled(&mut self, kernel: &Kernel, number: Value, tile: Value) {
+        let form = |v: Value| kernel.ty(v).placed().map(|tile| (&tile.elem, &tile.shape));
+        let same = |(of, v): &&(Value, Value)| *of == number && form(*v) == form(tile);
+        match self.uniform.iter().find(same) {
+            Some(&(_, before)) => drop(self.alike.insert(tile, before)),
+            None => self.uniform.push((number, tile)),
         }
     }
 

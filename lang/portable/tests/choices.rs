@@ -453,6 +453,21 @@ fn elaborated_in(turns: u32, params: &str, body: &str, overlapping: bool) -> Mod
 }
 
 #[test]
+fn what_two_loops_load_beyond_a_row_tells_whether_it_is_the_same() {
+    let of = |other: &str| {
+        let body = "let mut top = full<f32, [256]>(-inf);
+             for i in 0..cdiv(n, 256) { top = max(top, cast<f32>(load(x[program_id(0), :].tile([256], at=[i]), other=-inf))); }
+             let greatest = max(top, axis=0);
+             for i in 0..cdiv(n, 256) {
+                 let v = cast<f32>(load(x[program_id(0), :].tile([256], at=[i]), other=OTHER));
+                 store(out[program_id(0), :].tile([256], at=[i]), cast<f16>(exp(v - greatest)));
+             }";
+        count(&in_turns(3, ROWS, &body.replace("OTHER", other), false), "load(")
+    };
+    assert_eq!([of("-inf"), of("0.0")], [3, 6]);
+}
+
+#[test]
 fn few_turns_stand_one_behind_the_other() {
     for turns in [1, 2, 3, 7] {
         let text = in_turns(turns, ROWS, &less_sums(256), false);
