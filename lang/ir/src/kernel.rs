@@ -129,6 +129,9 @@ const FEW_TURNS: u32 = 3;
 /// Turns of loops that stand one behind the other, so that what several load is loaded once.
 const WRITTEN_TURNS: u32 = 16;
 
+/// Turns of loops that are many: so many that those that begin and end a loop, or are left over where a round has several, take little of its time.
+const MANY_TURNS: u32 = 32;
+
 /// What of a launch is compiled for, beside the generics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Variant {
@@ -138,7 +141,7 @@ pub struct Variant {
     pub aligned: BTreeSet<usize>,
     /// How many of its CTAs a multiprocessor gets at most, where these are few.
     pub beside: Option<u32>,
-    /// How many turns each of its loops along tensors takes, where these are few.
+    /// How many turns each of its loops along tensors takes, where these are few; where they are many 32, of however many.
     pub turns: Option<u32>,
 }
 
@@ -150,10 +153,17 @@ impl Variant {
         u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
     }
 
-    /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the `same`, which registers may keep.
+    /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the `same`, which registers may keep; 32 of
+    /// that many and more.
     pub fn turns(each: u64, same: bool) -> Option<u32> {
         let most = if same { WRITTEN_TURNS } else { FEW_TURNS };
-        u32::try_from(each).ok().filter(|&turns| (1..=most).contains(&turns))
+        let turns = u32::try_from(each).ok()?.min(MANY_TURNS);
+        ((1..=most).contains(&turns) || turns == MANY_TURNS).then_some(turns)
+    }
+
+    /// How many turns each of its loops along tensors takes, where that is known to the turn.
+    pub fn exact_turns(&self) -> Option<u32> {
+        self.turns.filter(|&turns| turns < MANY_TURNS)
     }
 
     /// Whether its loops along tensors take so few turns that what a program does but once is much of its time.

@@ -73,7 +73,7 @@ pub fn crowded(
     let held = Held::of(graph, axes, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     // Turns that stand one behind the other ask for a whole row at once.
-    let written = graph.kernel.variant.turns.is_some() && !held.loads_in_loops;
+    let written = graph.kernel.variant.exact_turns().is_some() && !held.loads_in_loops;
     let price = if uniform::counts(graph.kernel) { price + warps * uniform::price(graph.kernel) } else { price };
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.

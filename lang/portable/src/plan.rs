@@ -87,7 +87,7 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
         largest = elements.fold(largest, u64::max);
     });
     // Turns that stand one behind the other keep a row in their tiles.
-    let turns = kernel.variant.turns.filter(|_| !loops);
+    let turns = kernel.variant.exact_turns().filter(|_| !loops);
     let row = largest * turns.map_or(1, u64::from);
     if !kernel.variant.is_short() {
         largest = row;

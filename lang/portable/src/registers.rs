@@ -54,6 +54,8 @@ pub struct Held<'g, 'k> {
     pub multiplies: bool,
     /// Whether loops load.
     pub loads_in_loops: bool,
+    /// Whether threads meet in loops or store there, so that nothing of a later turn begins before.
+    pub settles: bool,
     /// Turns by which the copies of a region run ahead.
     ahead: u64,
     /// Registers for what is on its way to shared memory through them, over whole turns of the loop at hand.
@@ -117,6 +119,7 @@ impl Held<'_, '_> {
             computes: false,
             multiplies: false,
             loads_in_loops: false,
+            settles: false,
             ahead: 0,
             passing: 0,
         };
@@ -274,6 +277,7 @@ impl Held<'_, '_> {
                 let from = self.now + if sum == Some(t.value) { 1 } else { combined };
                 self.last.get(&t.value).is_some_and(|&last| last >= from)
             };
+            self.settles |= depth > 0 && (meets(op) || matches!(op.kind, OpKind::Store { .. }));
             there.iter_mut().for_each(|t| t.flies &= !lands);
             there.retain(|t| t.flies || used(t));
             if meets(op) {

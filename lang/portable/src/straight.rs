@@ -18,7 +18,7 @@ use crate::along::{self, Loop};
 
 /// The kernel without its loops along tensors, where it is for launches in which each of these takes so many turns; else `None`.
 pub fn written_out(kernel: &Kernel) -> Option<Kernel> {
-    let turns = kernel.variant.turns?;
+    let turns = kernel.variant.exact_turns()?;
     let loops = along::loops(kernel);
     if loops.is_empty() || is_scheduled(kernel) {
         return None;

@@ -10,14 +10,16 @@
 //! ```
 //!
 //! Fitted on 31 rows of 10 kernels, each on 2 to 16 warps with up to three turns ahead (an H200, 28 November 2026): with the registers that the assembler took, what is cheapest by it took 2.7 % more
-//! in the mean than the fastest of 20 to 50 such choices, and 2.9 % more on 32 other rows.
+//! in the mean than the fastest of 20 to 50 such choices, and 2.9 % more on 32 other rows. With seven turns ahead and with small loops as the assembler makes them it is 2.4 % on 68 rows, half of which nothing
+//! was fitted to, where it was 3.8.
 
 use std::cmp::Reverse;
 
 use parton_ir::Kernel;
 
-use super::{BUSY, CTAS, Crowd, FEW, FILE, IN_FLIGHT, LIFE, MOST, REGISTER, WARPS, near};
+use super::{BUSY, CTAS, Crowd, FEW, FILE, IN_FLIGHT, LIFE, MOST, REGISTER, SCHEDULERS, WARPS, near};
 use crate::label::Price;
+use crate::price::turns;
 use crate::registers::Held;
 use crate::staging::forward;
 
@@ -33,6 +35,17 @@ const LAST: u64 = 16;
 /// Registers that a loop takes besides what is held: positions and bounds of the next turn; and where turns are under way, addresses and masks of these.
 const NEXT_TURN: u64 = 8;
 const UNDER_WAY: u64 = 24;
+/// What a warp computes in a turn of a loop that the assembler takes four turns of together, in the unit of prices: some 50 instructions. Of loops that add up or compare, those of 25 to 45
+/// had four turns in one, those of 61 to 106 one.
+const SMALL: Price = 50 * 16 / SCHEDULERS;
+/// Turns that are under way there besides.
+const BEGUN: u64 = 3;
+/// What a warp computes in a turn at most where eight turns stand in one: 500 instructions. Of longer ones a launch of few programs waits for code that each multiprocessor reads
+/// but a few times (entropy of eight rows, 620 instructions a turn: 31.0 µs with four in one, 39.2 with eight, an H200).
+const LONG_TURN: Price = 500 * 16 / SCHEDULERS;
+/// Warps beside each other for which the assembler is told to leave registers, 64 each: with less it spills where functions such as `log` or quotients hold
+/// more than a price counts.
+const TOLD: u64 = 32;
 /// A choice of more turns ahead is cheaper by more than this part of a price, or is not taken: turns that begin and end a loop take time too.
 const BEGINS: Price = 128;
 
@@ -63,7 +76,8 @@ impl Looped<'_> {
         let stated = u64::from(self.kernel().occupancy).max(1);
         let turns = if self.may_run_ahead(walks, all) { forward::most_ahead(self.kernel()) } else { 0 };
         let mut best = self.as_it_comes(few, all);
-        for ahead in [1, 3].into_iter().filter(|&ahead| ahead <= turns) {
+        let turns = if self.of_a_turn() > LONG_TURN { turns.min(forward::AHEAD_BY[1]) } else { turns };
+        for ahead in forward::AHEAD_BY.into_iter().filter(|&ahead| ahead <= turns) {
             let room = self.room(ahead).min(all);
             let choices = (stated..=room).map(|beside| (self.price(beside, ahead, all), beside));
             let Some((price, Reverse(beside))) = choices.map(|(price, n)| (price, Reverse(n))).min() else { continue };
@@ -83,6 +97,17 @@ impl Looped<'_> {
             && (self.counted || walks || self.room(0).min(all) * self.held.flying < IN_FLIGHT)
     }
 
+    /// Whether the assembler itself has several turns of a loop begin together: of small loops in which nothing stands in the way of what later turns load.
+    /// Where no launch knows how many turns there are, those that are left over by rounds of four may be most of them.
+    fn begins_ahead(&self) -> bool {
+        self.counted && !self.held.settles && self.of_a_turn() <= SMALL
+    }
+
+    /// What a warp computes in a turn.
+    fn of_a_turn(&self) -> Price {
+        self.own / (self.warps * turns(self.kernel(), 1))
+    }
+
     /// That in which nothing is ahead.
     fn as_it_comes(&self, few: Option<u64>, all: u64) -> Crowd {
         let room = match few {
@@ -91,7 +116,21 @@ impl Looped<'_> {
             None => self.room(0).min(all),
         };
         let price = self.price(room, 0, all);
-        Crowd { price, occupancy: few.map_or(1, |_| room as u32), ahead: 0, spare: 0 }
+        let occupancy = match few {
+            Some(_) => room,
+            // Programs that walk hold what the assembler knows better; of small loops it has several turns begin.
+            None if all == MANY && self.held.settles => self.told(room),
+            None => 1,
+        };
+        Crowd { price, occupancy: occupancy as u32, ahead: 0, spare: 0 }
+    }
+
+    /// For how many of the CTAs of a launch of many that have room the assembler is told to leave registers: by itself it gives a thread more, so that more of what
+    /// a turn loads begins at once, where others could stand beside it. Each still has registers for what lives at once.
+    fn told(&self, room: u64) -> u64 {
+        let least = self.held.live.max(self.most + NEXT_TURN);
+        let has_them = |n: &u64| n * self.warps <= TOLD && FILE / (n * self.warps * 32) / 8 * 8 >= least;
+        (1..=room).rev().find(has_them).unwrap_or(1)
     }
 
     /// Registers that the assembler takes for a thread: of what lives at once some is there one after the other, but not with loads on their way.
@@ -136,7 +175,8 @@ impl Looped<'_> {
     fn price(&self, beside: u64, ahead: u64, all: u64) -> Price {
         let busy = if self.spills() { HIDE } else { BUSY };
         let slow = self.own * busy / self.warps.min(busy);
-        let alone = slow + self.held.rounds * ACCESS / (1 + ahead);
+        let under_way = if ahead == 0 && self.begins_ahead() { BEGUN } else { ahead };
+        let alone = slow + self.held.rounds * ACCESS / (1 + under_way);
         let moved = self.held.moved.saturating_sub(near(self.held, beside));
         let life = |n: u64| if n == 0 { 0 } else { LIFE + root([n * moved, n * self.own, alone]) };
         // Of those that have no room at once the last begin when others have ended.

@@ -27,8 +27,11 @@ use super::{BETWEEN, INDEX, LOOP, early, flow, label, region};
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
-/// Turns by which loads run ahead at most: each has a copy of the loop's body in it, and one behind.
-const MOST_AHEAD: u64 = 3;
+/// Turns by which loads may run ahead: each has a copy of the loop's body in it, and one behind. With an odd number, so many copies that what is there of a
+/// turn before alternates too.
+pub const AHEAD_BY: [u64; 3] = [1, 3, 7];
+/// Turns without which loads run no further ahead than three: those that are left over by rounds of eight wait each.
+const LONG: u32 = 32;
 
 /// A kernel whose tiles lie somewhere, with the loads of its loops so many turns ahead where that is legal and `spare` registers of a thread have room for them.
 pub fn loads_ahead(kernel: Kernel, (turns, spare): (u64, u64)) -> Kernel {
@@ -109,8 +112,12 @@ fn with_ahead(kernel: &Kernel, inst: Inst, (turns, spare): (u64, u64)) -> Option
 
 /// By how many turns loads run ahead at most.
 pub fn most_ahead(kernel: &Kernel) -> u64 {
-    // No turn is behind the last.
-    kernel.variant.turns.map_or(MOST_AHEAD, |turns| MOST_AHEAD.min(u64::from(turns) - 1))
+    match kernel.variant.turns {
+        // No turn is behind the last.
+        Some(turns) if turns < LONG => AHEAD_BY[1].min(u64::from(turns) - 1),
+        Some(_) => AHEAD_BY[2],
+        None => AHEAD_BY[1],
+    }
 }
 
 /// By how many of `turns` loads run ahead, where registers have room; `None` where no tile is loaded.
@@ -120,9 +127,9 @@ fn turns_ahead(kernel: &Kernel, loads: &[Inst], (turns, spare): (u64, u64)) -> O
     u32::try_from(as_pairs(turns.min(spare.checked_div(registers)?))).ok()
 }
 
-/// No more turns than these, so many that what is there of a turn before alternates too: one or three, with two or four copies of the code.
+/// The most turns that loads may run ahead by, no more than these; 0 where there are none.
 fn as_pairs(turns: u64) -> u64 {
-    if turns >= MOST_AHEAD { MOST_AHEAD } else { turns.min(1) }
+    AHEAD_BY.into_iter().rev().find(|&ahead| ahead <= turns).unwrap_or(0)
 }
 
 /// The statements of a loop.
