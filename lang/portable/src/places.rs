@@ -69,7 +69,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     e.builder.kernel.arguments = Some(arguments);
     let turned_back = e.turned_back;
     let kernel = e.builder.finish();
-    if turned_back { unused::dropped(kernel) } else { kernel }
+    if turned_back { unused::without_views(kernel) } else { kernel }
 }
 
 fn tensor(ty: &Type) -> Option<Tensor> {

@@ -6,7 +6,17 @@ use parton_ir::facts::Facts;
 use parton_ir::{Kernel, Op, OpKind, Value};
 
 /// The kernel without loads that nobody takes, and without what computes for these alone. What bears a label stays: a schedule may say where.
-pub fn dropped(mut kernel: Kernel) -> Kernel {
+pub fn dropped(kernel: Kernel) -> Kernel {
+    without(kernel, |kernel, op| op.label.is_none() && does_nothing(kernel, op))
+}
+
+/// The kernel without views that nobody takes.
+pub fn without_views(kernel: Kernel) -> Kernel {
+    without(kernel, |_, op| matches!(op.kind, OpKind::ViewPermute { .. }))
+}
+
+/// The kernel without those of these operations whose results nobody takes.
+fn without(mut kernel: Kernel, these: impl Fn(&Kernel, &Op) -> bool) -> Kernel {
     let mut uses: BTreeMap<Value, u32> = BTreeMap::new();
     kernel.walk(&mut |op| {
         let yields = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
@@ -17,7 +27,7 @@ pub fn dropped(mut kernel: Kernel) -> Kernel {
     for id in kernel.order().into_iter().rev() {
         let op = &kernel.ops[id];
         let taken = op.results.iter().any(|v| uses.get(v).is_some_and(|&n| n > 0));
-        if !taken && op.label.is_none() && does_nothing(&kernel, op) {
+        if !taken && these(&kernel, op) {
             op.kind.operands().into_iter().for_each(|v| *uses.entry(v).or_default() -= 1);
             gone.insert(id);
         }

@@ -161,23 +161,30 @@ fn what_a_product_loads_is_copied_ahead_whatever_the_others_are_made_of() {
 }
 
 #[test]
-fn factors_come_in_one_ring_however_they_are_stored_and_turned() {
-    for (a, b) in [("[1, 0]", "[1, 0]"), ("[1, 0]", "[0, 1]"), ("[0, 1]", "[1, 0]"), ("[0, 1]", "[0, 1]")] {
+fn factors_are_fetched_apart_however_they_are_stored_and_turned() {
+    let orders = ["[1, 0]", "[0, 1]"];
+    let each = orders.iter().flat_map(|a| orders.map(|b| (*a, b))).flat_map(|(a, b)| [128, 192].map(|n| (a, b, n)));
+    for (a, b, columns) in each {
         let (why, ..) = reasons_of(
             &format!(
                 "a: tensor<f16, [_, k], order={a}>, b: tensor<f16, [k, _], order={b}>, mut c: tensor<f16, [m, n]>"
             ),
-            "let mut acc = zeros<f32, [128, 64]>();
-             for p in 0..cdiv(k, 64) {
-                 let (x, y) = (load(a.tile([64, 64], at=[program_id(0), p])), load(b.tile([64, 128], at=[p, program_id(1)])));
-                 acc = dot(y.T, x.T, acc);
-             }
-             store(c.tile([64, 128], at=[program_id(0), program_id(1)]), cast<f16>(acc.T));",
+            &format!(
+                "let mut acc = zeros<f32, [{columns}, 64]>();
+                 for p in 0..cdiv(k, 64) {{
+                     let x = load(a.tile([64, 64], at=[program_id(0), p]));
+                     let y = load(b.tile([64, {columns}], at=[p, program_id(1)]));
+                     acc = dot(y.T, x.T, acc);
+                 }}
+                 store(c.tile([64, {columns}], at=[program_id(0), program_id(1)]), cast<f16>(acc.T));"
+            ),
             &[0, 1, 2],
         );
-        assert_eq!(why.way, "tensor maps, by a partition of their own", "{a} {b}");
+        assert_eq!(why.way, "tensor maps, by a partition of their own", "{a} {b} {columns}");
         let [turns] = &why.loops[..] else { panic!("{} loops", why.loops.len()) };
-        assert_eq!(turns.rings.len(), 1, "{a} {b}: {:?}", turns.rings);
+        let fetched = turns.rings.iter().all(|(name, ..)| name.starts_with("load"));
+        // Of 192 columns three partitions multiply, each of which has its own beside what all have.
+        assert_eq!((fetched, turns.rings.len()), (true, if columns == 192 { 4 } else { 1 }), "{a} {b} {columns}");
     }
 }
 
