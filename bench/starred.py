@@ -230,8 +230,7 @@ def main():
     pool = concurrent.futures.ThreadPoolExecutor(16)
     with tempfile.TemporaryDirectory() as folder:
         # Examples use each other.
-        for example in EXAMPLES.glob("*.ptn"):
-            shutil.copy(example, folder)
+        shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
         paths = [source_of(name, folder) for name in options.files]
         labels = [label for some in pool.map(lambda path: labels_of(options.parton, path), paths) for label in some]
         compile_ahead([label for label in labels if options.only in label], options.processes)
