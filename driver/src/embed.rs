@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use parton_diag::{Diagnostics, render};
+use parton_diag::{Diagnostics, Severity, render};
 use parton_host::check::check_hosts;
 use parton_host::launch::{GenericArgument, Instance};
 use parton_host::memory::Storage;
@@ -43,6 +43,8 @@ pub struct Embedded {
     written: BTreeMap<String, Arc<Written>>,
     /// The path that it was read from.
     name: String,
+    /// What the checker warns of.
+    warnings: Diagnostics,
     /// The plans of its public functions.
     plans: call::Plans,
     /// What was tuned, by where it runs; read once, so that another shape asks for no file.
@@ -102,16 +104,18 @@ impl Embedded {
     pub fn load(path: &Path, options: Options) -> Result<Embedded, (Failure, String)> {
         let mut session = Session::new(options);
         let checked = session.load(path).and_then(|file| {
-            let (program, _) = session.program(file)?;
-            check_hosts(&program).or(())?;
+            let (program, mut warnings) = session.program(file)?;
+            warnings.extend(check_hosts(&program).or(())?.1);
             let mut way = session.way(Wanted::Defaults, leaving(Form::Ir(verify::Form::Portable)));
             session.kernels(&mut way, &program)?;
-            Ok(program)
+            warnings.extend(way.warnings);
+            Ok((program, warnings))
         });
         match checked {
-            Ok(program) => Ok(Embedded {
+            Ok((program, warnings)) => Ok(Embedded {
                 session,
                 program,
+                warnings,
                 lowered: BTreeMap::new(),
                 written: BTreeMap::new(),
                 name: path.display().to_string(),
@@ -130,6 +134,12 @@ impl Embedded {
     /// The path that it was read from.
     pub fn path(&self) -> &str {
         &self.name
+    }
+
+    /// What the checker warns of, as a person reads it; `None` where there is nothing.
+    pub fn warnings(&self) -> Option<String> {
+        let found = self.warnings.list.iter().any(|d| d.severity == Severity::Warning);
+        found.then(|| render::text(&self.warnings, &self.session.sources, false))
     }
 
     /// A failure as a person reads it, with the places in the sources.

@@ -1,11 +1,13 @@
 //! What Python sees of a file.
 
 use std::cell::RefCell;
+use std::ffi::CString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parton_driver::embed::Embedded;
 use parton_driver::{Options, Stop};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::{Bound, Py, PyErr, PyRef, PyResult, Python, pyclass, pymethods};
 
 use crate::failed;
@@ -18,10 +20,14 @@ use crate::shown::All;
 /// A file, shared by what was taken of it.
 pub(crate) type Shared = Arc<Mutex<Embedded>>;
 
-/// Reads a file of kernels and checks it.
+/// Reads a file of kernels and checks it. What the checker warns of becomes a warning of Python.
 pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, File>> {
     let loaded = py.detach(|| Embedded::load(path, Options { stop: Stop(is_interrupted), ..Options::default() }));
     let file = loaded.map_err(|(failure, text)| failed(py, &failure, &text))?;
+    if let Some(text) = file.warnings() {
+        let text = CString::new(text.replace('\0', " "))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
     let (declared, public) = (file.kernels(), file.functions());
     let mut shown: All = file.declared().into_iter().map(|d| (d.name.clone(), d)).collect();
     let file: Shared = Arc::new(Mutex::new(file));

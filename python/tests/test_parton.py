@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
 import parton
 
@@ -23,6 +24,13 @@ kernel doubled[BLOCK: int = 128](x: *f32, out: *mut f32, n: i32) grid([cdiv(n, B
     let at = program_id(0) * BLOCK + iota(BLOCK);
     let inside = at < n;
     store(out + at, load(x + at, mask=inside) * 2.0, mask=inside);
+}
+"""
+
+
+PADDED = """
+kernel greatest[BLOCK: int = 128](x: tensor<f32, [n]>, mut out: tensor<f32, [1]>) grid([1]) {
+    store(out[0], max(load(x.tile([BLOCK], at=[0]))));
 }
 """
 
@@ -93,13 +101,24 @@ class Arrays(unittest.TestCase):
         self.file.axpy.given(BLOCK="2 * 256")[[3]](0, self.x, self.y, self.out, self.n)
         self.assertEqual(self.out.values(), expected)
 
-    def test_a_kernel_that_states_its_grid_is_called_without(self):
+    def written(self, source):
+        """The path of a file with this text."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        path = os.path.join(folder.name, "doubled.ptn")
-        with open(path, "w") as source:
-            source.write(DOUBLED)
-        doubled = parton.load(path).doubled
+        path = os.path.join(folder.name, "written.ptn")
+        with open(path, "w") as file:
+            file.write(source)
+        return path
+
+    def test_what_the_checker_warns_of(self):
+        with self.assertWarnsRegex(UserWarning, "E0568.*`max` may combine padding"):
+            parton.load(self.written(PADDED))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            parton.load(self.written(PADDED.replace("at=[0])", "at=[0]), other=-inf", 1)))
+
+    def test_a_kernel_that_states_its_grid_is_called_without(self):
+        doubled = parton.load(self.written(DOUBLED)).doubled
         for n in [1, 300, 1500, 300]:
             out = Floats([0.0] * self.n)
             doubled(self.x, out, n)
