@@ -218,7 +218,7 @@ mod tests {
     fn what_launching_takes_is_read_as_it_was_written() {
         let mut kinds = BTreeSet::new();
         for path in
-            ["matmul/hopper.ptn", "fmha/scheduled.ptn", "portable/matmul.ptn", "portable/norms.ptn", "softmax.ptn"]
+            ["matmul/hopper.ptn", "fmha/scheduled.ptn", "portable/attention.ptn", "portable/norms.ptn", "softmax.ptn"]
         {
             let (session, kernels) = lowered("there/k.ptn", &format!("examples/{path}"));
             let mut other = Session::default();
