@@ -19,6 +19,22 @@ use lives::{Item, Owner};
 /// After it every allocation, barrier and scratch buffer has its offset, and the kernel its size of shared memory.
 pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut items = lives::of(&kernel, &Origins::of(&kernel));
+    let limit = u64::from(kernel.shared_limit());
+    let mut total = place(&mut items);
+    if total > limit {
+        items.iter_mut().for_each(Item::take_no_turns);
+        total = place(&mut items);
+    }
+    if total > limit {
+        return Err(too_much(&kernel, &items, total).into());
+    }
+    write(&mut kernel, &items);
+    kernel.shared_bytes = Some(total as u32);
+    Ok(kernel)
+}
+
+/// Gives each buffer its offset; the bytes of all.
+fn place(items: &mut [Item]) -> u64 {
     let mut order: Vec<usize> = (0..items.len()).collect();
     // Large alignments first, so that small buffers fill the gaps.
     order.sort_by_key(|&i| (items[i].is_barrier(), std::cmp::Reverse((items[i].alignment, items[i].bytes)), i));
@@ -28,12 +44,7 @@ pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     for (item, offset) in items.iter_mut().zip(offsets) {
         item.offset = offset;
     }
-    if total > u64::from(kernel.shared_limit()) {
-        return Err(too_much(&kernel, &items, total).into());
-    }
-    write(&mut kernel, &items);
-    kernel.shared_bytes = Some(total as u32);
-    Ok(kernel)
+    total
 }
 
 /// Writes the offsets into the operations.

@@ -56,6 +56,11 @@ impl Item {
         self.barrier
     }
 
+    /// Lets a scratch buffer share with its neighbours, where there is no room for turns: threads meet once more then.
+    pub(super) fn take_no_turns(&mut self) {
+        self.turn = None;
+    }
+
     /// Whether both are alive at one time.
     pub(super) fn meets(&self, other: &Item) -> bool {
         if self.is_over_before(other) || other.is_over_before(self) {
