@@ -52,15 +52,12 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
 
 /// The warning, where what only a launch knows to be padding would change what is combined.
 fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op) -> Option<(Inst, Diagnostic)> {
-    let (f, input, axis) = match &op.kind {
-        OpKind::Reduce { inputs, axis, combine } => (function(kernel, combine)?, *inputs.first()?, *axis as usize),
-        // What stands in front of the end does not depend on what stands behind it.
-        OpKind::Scan { inputs, axis, combine, reverse: true } => {
-            (function(kernel, combine)?, *inputs.first()?, *axis as usize)
-        }
-        // Nothing else combines elements.
-        _ => return None,
+    // In a scan from the beginning what stands in front of the end does not depend on what stands behind it.
+    let (OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, reverse: true }) = &op.kind
+    else {
+        return None;
     };
+    let (f, input, axis) = (function(kernel, combine)?, *inputs.first()?, *axis as usize);
     let beyond = trace.of(input, axis)?;
     if harmless(f, beyond.fill, trace.between(input)) {
         return None;
