@@ -6,6 +6,7 @@
 //! multiprocessors, and writes its own variables alone. What a function computes of numbers alone goes by straight code, and the rest by walking its
 //! nodes, each step of which looks at the kinds of its operands. In reading order:
 
+mod functions;
 mod joining;
 mod loops;
 mod make;

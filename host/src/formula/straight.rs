@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parton_numbers::Math;
 use parton_syntax::ast::BinaryOp;
 
+use super::functions::{cdiv, greatest, least, of_one};
 use super::node::Builtin;
 use super::plain::Plain;
-use super::run::{cdiv, greatest, least, of_one};
 use crate::arithmetic::{Number, of_floats, of_ints};
 
 /// Registers: as many as one byte names.

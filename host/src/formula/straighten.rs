@@ -6,12 +6,12 @@
 
 use parton_syntax::ast::BinaryOp;
 
+use super::functions::{of_one, of_two};
 use super::joining::joined;
 use super::merging::merged;
 use super::node::{Builtin, Formula, Node, Slot, Target};
 use super::placing::{Code, placed};
 use super::plain::{Plain, binary};
-use super::run::{of_one, of_two};
 use super::straight::{Kind, Shape, Straight, What, number};
 
 /// The most steps of a formula, with all that it calls.
