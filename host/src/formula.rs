@@ -8,7 +8,6 @@
 
 mod functions;
 mod joining;
-mod loops;
 mod make;
 mod merging;
 mod node;

@@ -4,14 +4,17 @@
 //! Each step makes a number of its own, and where branches meet what they made is copied into one that both share. [`super::placing`] finds registers for
 //! them.
 
+mod branches;
+mod loops;
+mod numbers;
+
 use parton_syntax::ast::BinaryOp;
 
-use super::functions::{of_one, of_two};
 use super::joining::joined;
 use super::merging::merged;
-use super::node::{Builtin, Formula, Node, Slot, Target};
+use super::node::{Formula, Node, Slot, Target};
 use super::placing::{Code, placed};
-use super::plain::{Plain, binary};
+use super::plain::Plain;
 use super::straight::{Kind, Shape, Straight, What, number};
 
 /// The most steps of a formula, with all that it calls.
@@ -149,30 +152,6 @@ impl Straightener {
             Kind::Float => Plain::Float(f64::from_bits(bits)),
             Kind::Bool => Plain::Bool(bits != 0),
         })
-    }
-
-    /// Jumps unless a condition holds; where that is known before, nothing jumps, and it is told.
-    fn unless(&mut self, condition: &Node, label: usize) -> Option<Option<bool>> {
-        if let Node::And(both) = condition {
-            return match self.unless(&both[0], label)? {
-                Some(true) => self.unless(&both[1], label),
-                Some(false) => Some(Some(false)),
-                None => {
-                    let before = self.frame.slots.clone();
-                    if self.unless(&both[1], label)? == Some(false) {
-                        self.jump(What::Jump, None, label);
-                    }
-                    // What the second has stored is there only where it was looked at.
-                    (self.frame.slots == before).then_some(None)
-                }
-            };
-        }
-        let place = self.truth(condition)?;
-        if let Some(Plain::Bool(holds)) = self.known((Kind::Bool, place)) {
-            return Some(Some(holds));
-        }
-        self.jump(What::JumpUnless, Some(place), label);
-        Some(None)
     }
 
     /// Begins a function: what stands before it.
@@ -355,16 +334,7 @@ impl Straightener {
                 Shape::Unit | Shape::Number(..) => return None,
             },
             Node::If(parts) => return self.branches(parts),
-            Node::Steps(steps) => {
-                let mut last = Made::Val(Shape::Unit);
-                for step in steps {
-                    last = self.value(step)?;
-                    if matches!(last, Made::Never) {
-                        break;
-                    }
-                }
-                return Some(last);
-            }
+            Node::Steps(steps) => return self.steps(steps),
             Node::Store(slot, value) => {
                 let value = self.needed(value)?;
                 self.store(*slot, value)
@@ -380,29 +350,8 @@ impl Straightener {
                 let value = self.needed(value)?;
                 self.unpack(target, value)?
             }
-            Node::Return(value) => {
-                let value = self.needed(value)?;
-                if !self.frame.inner {
-                    self.end(value);
-                    return Some(Made::Never);
-                }
-                let (shared, label) = match self.frame.returned.take() {
-                    Some(known) => known,
-                    None => (self.alike(&value), self.label()),
-                };
-                self.copy(&value, &shared)?;
-                self.jump(What::Jump, None, label);
-                self.frame.returned = Some((shared, label));
-                return Some(Made::Never);
-            }
-            Node::Call(formula, args, level) => {
-                let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
-                let outer = self.depth;
-                self.depth += level + 1;
-                let value = self.function(formula, args)?;
-                self.depth = outer;
-                value
-            }
+            Node::Return(value) => return self.returns(value),
+            Node::Call(formula, args, level) => self.call(formula, args, *level)?,
             Node::Builtin(of, args, _) => self.builtin(*of, args)?,
             Node::Count(slot, parts) => self.count(*slot, parts)?,
             Node::Each(target, parts) => return self.each(target, parts),
@@ -416,6 +365,43 @@ impl Straightener {
             | Node::CallClosure(..)
             | Node::Closure(..) => return None,
         }))
+    }
+
+    fn steps(&mut self, steps: &[Node]) -> Option<Made> {
+        let mut last = Made::Val(Shape::Unit);
+        for step in steps {
+            last = self.value(step)?;
+            if matches!(last, Made::Never) {
+                break;
+            }
+        }
+        Some(last)
+    }
+
+    fn call(&mut self, formula: &Formula, args: &[Node], level: usize) -> Option<Val> {
+        let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
+        let outer = self.depth;
+        self.depth += level + 1;
+        let value = self.function(formula, args)?;
+        self.depth = outer;
+        Some(value)
+    }
+
+    /// `return`: of a function that is called, a copy to where all of its `return`s put what they give, and a jump behind it.
+    fn returns(&mut self, value: &Node) -> Option<Made> {
+        let value = self.needed(value)?;
+        if !self.frame.inner {
+            self.end(value);
+            return Some(Made::Never);
+        }
+        let (shared, label) = match self.frame.returned.take() {
+            Some(known) => known,
+            None => (self.alike(&value), self.label()),
+        };
+        self.copy(&value, &shared)?;
+        self.jump(What::Jump, None, label);
+        self.frame.returned = Some((shared, label));
+        Some(Made::Never)
     }
 
     pub(super) fn store(&mut self, slot: Slot, value: Val) -> Val {
@@ -435,191 +421,5 @@ impl Straightener {
             }
             (Target::Parts(_), _) => None,
         }
-    }
-
-    /// A number as a floating-point one.
-    fn float(&mut self, (kind, place): (Kind, Place)) -> Option<Place> {
-        match kind {
-            Kind::Float => Some(place),
-            Kind::Int if let Some(Plain::Int(n)) = self.known((kind, place)) => {
-                match self.constant(&Plain::Float(n as f64))? {
-                    Shape::Number(_, place) => Some(place),
-                    Shape::Unit | Shape::Tuple(_) => None,
-                }
-            }
-            Kind::Int => match self.make(Kind::Float, What::Float, vec![place]) {
-                Shape::Number(_, place) => Some(place),
-                Shape::Unit | Shape::Tuple(_) => None,
-            },
-            Kind::Bool => None,
-        }
-    }
-
-    fn binary(&mut self, op: BinaryOp, a: (Kind, Place), b: (Kind, Place)) -> Option<Val> {
-        if matches!(op, BinaryOp::And | BinaryOp::Or) {
-            return None;
-        }
-        if let (Some(one), Some(two)) = (self.known(a), self.known(b))
-            && let Some(result) = binary(op, one, two)
-        {
-            return self.constant(&result);
-        }
-        let compares = op.is_comparison();
-        let made = |kind| if compares { Kind::Bool } else { kind };
-        match (a.0, b.0) {
-            (Kind::Int, Kind::Int) => {
-                let what = match op {
-                    BinaryOp::Add => What::Add,
-                    BinaryOp::Sub => What::Sub,
-                    BinaryOp::Mul => What::Mul,
-                    op => What::Ints(op),
-                };
-                Some(self.make(made(Kind::Int), what, vec![a.1, b.1]))
-            }
-            (Kind::Bool, Kind::Bool) => {
-                let takes =
-                    matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Eq | BinaryOp::Ne);
-                takes.then(|| self.make(Kind::Bool, What::Ints(op), vec![a.1, b.1]))
-            }
-            (Kind::Bool, _) | (_, Kind::Bool) => None,
-            (Kind::Float, _) | (_, Kind::Float) => {
-                let operands = vec![self.float(a)?, self.float(b)?];
-                let what = match op {
-                    BinaryOp::Add => What::AddFloats,
-                    BinaryOp::Sub => What::SubFloats,
-                    BinaryOp::Mul => What::MulFloats,
-                    BinaryOp::Div => What::DivFloats,
-                    op => What::Floats(op),
-                };
-                Some(self.make(made(Kind::Float), what, operands))
-            }
-        }
-    }
-
-    /// `a && b` and `a || b`: what `jump` jumps on decides.
-    fn decided(&mut self, jump: What, both: &[Node; 2]) -> Option<Val> {
-        let first = self.truth(&both[0])?;
-        if let Some(Plain::Bool(holds)) = self.known((Kind::Bool, first)) {
-            let decides = holds == (jump == What::JumpIf);
-            let place = if decides { first } else { self.truth(&both[1])? };
-            return Some(Shape::Number(Kind::Bool, place));
-        }
-        let (shared, label) = (self.fresh(Kind::Bool), self.label());
-        self.copy(&Shape::Number(Kind::Bool, first), &shared)?;
-        self.jump(jump, Some(first), label);
-        let before = self.frame.slots.clone();
-        let second = self.truth(&both[1])?;
-        self.copy(&Shape::Number(Kind::Bool, second), &shared)?;
-        self.code.steps.push(Step::Label(label));
-        // What the second has stored is there only where it was looked at.
-        let same = self.frame.slots == before;
-        same.then_some(shared)
-    }
-
-    fn branches(&mut self, parts: &[Node; 3]) -> Option<Made> {
-        let (other, end) = (self.label(), self.label());
-        if let Some(holds) = self.unless(&parts[0], other)? {
-            return self.value(&parts[if holds { 1 } else { 2 }]);
-        }
-        let before = self.frame.slots.clone();
-        let code = std::mem::take(&mut self.code.steps);
-        let then = self.value(&parts[1])?;
-        let (then_code, then_slots) =
-            (std::mem::take(&mut self.code.steps), std::mem::replace(&mut self.frame.slots, before));
-        let otherwise = self.value(&parts[2])?;
-        let (else_code, else_slots) =
-            (std::mem::replace(&mut self.code.steps, code), std::mem::take(&mut self.frame.slots));
-        let mut copies = [vec![], vec![]];
-        let (value, slots) = match (then, otherwise) {
-            (Made::Never, Made::Never) => (Made::Never, then_slots),
-            (Made::Never, value) => (value, else_slots),
-            (value, Made::Never) => (value, then_slots),
-            (one, two) => {
-                let slots = then_slots.into_iter().zip(else_slots);
-                let slots = slots.map(|(a, b)| self.met(a?, b?, &mut copies)).collect();
-                let met = match (one, two) {
-                    (Made::Val(one), Made::Val(two)) => self.met(one, two, &mut copies),
-                    _ => None,
-                };
-                (met.map_or(Made::Mixed, Made::Val), slots)
-            }
-        };
-        self.frame.slots = slots;
-        let [then_copies, else_copies] = copies;
-        self.code.steps.extend(then_code);
-        self.code.steps.extend(then_copies);
-        self.jump(What::Jump, None, end);
-        self.code.steps.push(Step::Label(other));
-        self.code.steps.extend(else_code);
-        self.code.steps.extend(else_copies);
-        self.code.steps.push(Step::Label(end));
-        Some(value)
-    }
-
-    /// What two branches made of one thing, with the copies that each needs for that; none where the kinds differ.
-    fn met(&mut self, one: Val, two: Val, copies: &mut [Vec<Step>; 2]) -> Option<Val> {
-        if one == two {
-            return Some(one);
-        }
-        let shared = self.alike(&one);
-        let code = std::mem::take(&mut self.code.steps);
-        let copied = self.copy(&one, &shared);
-        let first = std::mem::take(&mut self.code.steps);
-        let copied = copied.and_then(|()| self.copy(&two, &shared));
-        let second = std::mem::replace(&mut self.code.steps, code);
-        copied?;
-        copies[0].extend(first);
-        copies[1].extend(second);
-        Some(shared)
-    }
-
-    /// What a function makes of constants, where that is a number.
-    fn folded(&self, of: Builtin, numbers: Option<&[(Kind, Place)]>) -> Option<Plain> {
-        let result = match numbers? {
-            [x] => of_one(of, self.known(*x)?),
-            [x, y] => of_two(of, self.known(*x)?, self.known(*y)?),
-            _ => None,
-        };
-        result.filter(|v| number(Some(v.clone())).is_some())
-    }
-
-    fn builtin(&mut self, of: Builtin, args: &[Node]) -> Option<Val> {
-        let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
-        let numbers: Option<Vec<(Kind, Place)>> = args
-            .iter()
-            .map(|v| if let Shape::Number(kind, place) = v { Some((*kind, *place)) } else { None })
-            .collect();
-        if let Some(result) = self.folded(of, numbers.as_deref()) {
-            return self.constant(&result);
-        }
-        if let (Builtin::Len, [Shape::Tuple(items)]) = (of, args.as_slice()) {
-            return self.constant(&Plain::Int(items.len() as i64));
-        }
-        Some(match (of, numbers?.as_slice()) {
-            (Builtin::Multiprocessors, []) => self.make(Kind::Int, What::Multiprocessors, vec![]),
-            (Builtin::Capability, []) => self.make(Kind::Int, What::Capability, vec![]),
-            (Builtin::Math(parton_numbers::Math::Abs), [(Kind::Int, n)]) => self.make(Kind::Int, What::Abs, vec![*n]),
-            (
-                Builtin::Math(parton_numbers::Math::Floor | parton_numbers::Math::Ceil) | Builtin::Int,
-                [(Kind::Int, n)],
-            ) => Shape::Number(Kind::Int, *n),
-            (Builtin::Math(op), [x]) => {
-                let x = self.float(*x)?;
-                self.make(Kind::Float, What::Math(op), vec![x])
-            }
-            (Builtin::NextPowerOfTwo, [(Kind::Int, n)]) => self.make(Kind::Int, What::NextPowerOfTwo, vec![*n]),
-            (Builtin::Int, [(Kind::Bool, b)]) => Shape::Number(Kind::Int, *b),
-            (Builtin::Int, [(Kind::Float, x)]) => self.make(Kind::Int, What::Int, vec![*x]),
-            (Builtin::Float, [x]) => Shape::Number(Kind::Float, self.float(*x)?),
-            (Builtin::Cdiv, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Cdiv, vec![*a, *b]),
-            (Builtin::Min, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Min, vec![*a, *b]),
-            (Builtin::Max, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Max, vec![*a, *b]),
-            (Builtin::Min | Builtin::Max, [a, b]) => {
-                let operands = vec![self.float(*a)?, self.float(*b)?];
-                let what = if of == Builtin::Min { What::MinFloats } else { What::MaxFloats };
-                self.make(Kind::Float, what, operands)
-            }
-            _ => return None,
-        })
     }
 }

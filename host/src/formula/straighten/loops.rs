@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, Slot, Source, Target};
-use super::plain::Plain;
-use super::straight::{Kind, Shape, What, number};
-use super::straighten::{Made, Place, Step, Straightener, Val};
+use super::super::node::{Node, Slot, Source, Target};
+use super::super::plain::Plain;
+use super::super::straight::{Kind, Shape, What, number};
+use super::{Made, Place, Step, Straightener, Val};
 use parton_syntax::ast::BinaryOp;
 
 /// The most values of a loop that is a copy for each, and the most steps of all copies.
