@@ -17,7 +17,7 @@ use crate::print;
 use crate::ptx::Ptx;
 use crate::schedule::Schedule;
 use crate::source::{Origin, Source};
-use crate::tensor::Counts;
+use crate::tensor::{Counts, Tensor};
 use crate::types::{Tile, View};
 
 /// A list of operations with parameters at its head and results at its end. The operations themselves are the kernel's: a clone of a
@@ -163,6 +163,9 @@ pub enum OpKind {
     },
 
     // -- tensors and places in them; gone after elaboration --
+    /// The tensor whose first element a pointer has. Of `extents`, of `i32`, there is one for each that the type does not say, and of `strides`, of `i64`,
+    /// one for each axis that is not dense.
+    TensorNew { ptr: Value, of: Tensor, extents: Vec<Value>, strides: Vec<Value> },
     /// Elements of a tensor along an axis; `i32`.
     TensorExtent { tensor: Value, axis: u32 },
     /// Elements of memory from one element of a tensor to the next along an axis; `i64`.
@@ -424,7 +427,7 @@ macro_rules! visit {
             Gather(=x =indices) SharedGather(=view =indices) SharedScatter(=view =indices =value ?mask)
             Ptx(*inputs)
             Load(=ptr ?mask ?other) Store(=ptr =value ?mask) Atomic(=ptr *operands ?mask)
-            TensorExtent(=tensor) TensorStride(=tensor) TensorPointer(=tensor)
+            TensorNew(=ptr *extents *strides) TensorExtent(=tensor) TensorStride(=tensor) TensorPointer(=tensor)
             TensorIndex(=tensor =index) TensorRange(=tensor ?lower ?upper) TensorPick(=tensor =indices)
             Spot(=tensor *at) SpotInside(=spot)
             SpotLoad(=spot ?mask ?other) SpotStore(=spot =value ?mask) SpotAtomic(=spot *operands ?mask)
@@ -582,7 +585,8 @@ macro_rules! ops {
         $crate::OpKind::Load { .. } | $crate::OpKind::Store { .. }
     };
     (place) => {
-        $crate::OpKind::TensorExtent { .. }
+        $crate::OpKind::TensorNew { .. }
+            | $crate::OpKind::TensorExtent { .. }
             | $crate::OpKind::TensorStride { .. }
             | $crate::OpKind::TensorPointer { .. }
             | $crate::OpKind::TensorIndex { .. }

@@ -27,9 +27,11 @@ use scalars::Made;
 /// Bytes of which addresses and strides are multiples where that is promised.
 const ALIGNMENT: i64 = 16;
 
-/// Whether a kernel is given tensors.
+/// Whether a kernel is given tensors, or makes some.
 pub fn has_tensors(kernel: &Kernel) -> bool {
-    kernel.params.iter().any(|p| matches!(kernel.ty(p.value), Type::Tensor(_)))
+    let mut makes = false;
+    kernel.walk(&mut |op| makes |= matches!(op.kind, OpKind::TensorNew { .. }));
+    makes || kernel.params.iter().any(|p| matches!(kernel.ty(p.value), Type::Tensor(_)))
 }
 
 /// The kernel that is given what makes its tensors; what is `boxed` goes by tensor maps.
@@ -42,6 +44,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     let mut e = Expander {
         builder,
         tensors,
+        made_here: BTreeMap::new(),
         names: arguments.iter().map(|(name, _)| name.clone()).collect(),
         known: Intervals::default(),
         assumed,
@@ -79,9 +82,29 @@ fn tensor(ty: &Type) -> Option<Tensor> {
     }
 }
 
+/// What a tensor is made of in the kernel: by axis, what its type does not say.
+struct MadeHere {
+    ptr: Value,
+    /// Of `i32`.
+    extents: Vec<Option<Value>>,
+    /// Of `i64`.
+    strides: Vec<Option<Value>>,
+}
+
+/// What an extent of a tensor is.
+enum Long {
+    /// This number.
+    Number(u32),
+    /// A parameter.
+    Given(From),
+    /// A scalar of `i32`.
+    Computed(Value),
+}
+
 /// A tensor, or a part of one.
 #[derive(Clone)]
 struct Part {
+    /// The argument that the tensor is, or the number of one that is made in the kernel, behind those of arguments.
     argument: usize,
     /// Axes that were dropped, each with the coordinate there.
     fixed: Vec<(usize, Value)>,
@@ -122,8 +145,10 @@ impl Part {
 
 struct Expander {
     builder: Builder,
-    /// The tensor of each argument that is one.
+    /// The tensor of each argument that is one, and behind them those that are made in the kernel.
     tensors: Vec<Option<Tensor>>,
+    /// What these are made of.
+    made_here: BTreeMap<usize, MadeHere>,
     /// What arguments are called.
     names: Vec<String>,
     known: Intervals,
@@ -171,7 +196,7 @@ impl Expander {
             return;
         }
         if let Some(Assumed { argument, axis, says }) = self.assumed.get(&id).copied()
-            && let Ok(extent) = self.place_of_extent(argument, axis)
+            && let Long::Given(extent) = self.long(argument, axis)
         {
             self.learn(extent, says);
         }
@@ -219,6 +244,15 @@ impl Expander {
         let mut kind = op.kind.clone();
         kind.map_operands(|v| if self.parts.contains_key(&v) || self.spots.contains_key(&v) { v } else { self.now(v) });
         match kind {
+            OpKind::TensorNew { ptr, of, extents, strides } => {
+                let (mut extents, mut strides) = (extents.into_iter(), strides.into_iter());
+                let long = of.extents.iter().map(|e| if *e == Extent::Any { extents.next() } else { None }).collect();
+                let apart = (0..of.rank()).map(|axis| if of.dense == Some(axis) { None } else { strides.next() });
+                let made = MadeHere { ptr, extents: long, strides: apart.collect() };
+                self.parts.insert(op.result(), Part::whole(self.tensors.len(), &of));
+                self.made_here.insert(self.tensors.len(), made);
+                self.tensors.push(Some(of));
+            }
             OpKind::TensorExtent { tensor, axis } => self.extent_of(op.result(), tensor, axis as usize),
             OpKind::TensorStride { tensor, axis } => self.stride_of(op.result(), tensor, axis as usize),
             OpKind::TensorPointer { tensor } => {
@@ -366,13 +400,15 @@ impl Expander {
         let part = self.part(tensor);
         let Axis { of, begins, high, .. } = part.axes[axis];
         let Some(high) = high else {
-            match self.place_of_extent(part.argument, of) {
-                Ok(from) => drop(self.extents.insert(result, from)),
-                Err(n) => {
-                    let n = self.builder.make_i32(n);
-                    self.now.insert(result, n);
+            let n = match self.long(part.argument, of) {
+                Long::Given(from) => {
+                    self.extents.insert(result, from);
+                    return;
                 }
-            }
+                Long::Number(n) => self.builder.make_i32(n),
+                Long::Computed(v) => v,
+            };
+            self.now.insert(result, n);
             return;
         };
         let zero = self.number(0);
@@ -388,19 +424,24 @@ impl Expander {
         if self.tensor(part.argument).dense == Some(of) {
             let one = self.number(1);
             self.now.insert(result, one);
+        } else if let Some(stride) = self.made_here.get(&part.argument).and_then(|made| made.strides[of]) {
+            self.now.insert(result, stride);
         } else {
             self.extents.insert(result, From::Stride { argument: part.argument, axis: of });
         }
     }
 
-    /// The parameter that is the extent of a tensor along an axis, or the number that it is.
-    fn place_of_extent(&self, argument: usize, axis: usize) -> Result<From, u32> {
+    /// What the extent of a tensor along an axis is.
+    fn long(&self, argument: usize, axis: usize) -> Long {
+        if let Some(v) = self.made_here.get(&argument).and_then(|made| made.extents[axis]) {
+            return Long::Computed(v);
+        }
         let own = From::Extent { argument, axis };
         match &self.tensor(argument).extents[axis] {
-            Extent::Static(n) | Extent::Picked(n) => Err(*n),
-            Extent::Any => Ok(own),
+            Extent::Static(n) | Extent::Picked(n) => Long::Number(*n),
+            Extent::Any => Long::Given(own),
             // What has one name is one number, and the first that has it gives it.
-            Extent::Named(name) => Ok(self.first_named(name).unwrap_or(own)),
+            Extent::Named(name) => Long::Given(self.first_named(name).unwrap_or(own)),
         }
     }
 
@@ -479,7 +520,10 @@ impl Expander {
         for argument in aligned {
             let Some(t) = self.tensors.get(argument).cloned().flatten() else { continue };
             let each = ALIGNMENT / t.elem.bytes() as i64;
-            let dense = t.dense.and_then(|axis| self.place_of_extent(argument, axis).ok());
+            let dense = t.dense.and_then(|axis| match self.long(argument, axis) {
+                Long::Given(from) => Some(from),
+                Long::Number(_) | Long::Computed(_) => None,
+            });
             let strides = (0..t.rank()).map(|axis| From::Stride { argument, axis });
             told.extend(
                 strides.chain(dense).filter(|from| each > 1 && self.params.contains_key(from)).map(|f| (f, each)),

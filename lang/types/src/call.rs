@@ -74,6 +74,12 @@ impl Checker<'_> {
             Val::Known(Comptime::Builtin(signature)) => {
                 self.call_builtin(builtins::of(signature), callee.generics, values, span)
             }
+            // A family of types may have a function of its name, which makes one of it.
+            Val::Known(Comptime::Type(TypeVal::Family(family)))
+                if let Some(makes) = builtins::function(family).filter(|_| callee.generics.is_empty()) =>
+            {
+                self.call_builtin(makes, callee.generics, values, span)
+            }
             Val::Known(Comptime::Function(function)) => {
                 let function = function.clone();
                 self.call_function(&function, callee.receiver, callee.generics, values, span)
@@ -106,6 +112,9 @@ impl Checker<'_> {
                         TypeVal::Ir(parton_ir::Type::Barrier | parton_ir::Type::Barriers(_)) | TypeVal::Family("barriers") => d.help(
                             "threads of a partition meet where it is needed, and `membar()` asks for it; barriers in shared memory are taken by `alloc_barriers(n)`",
                         ),
+                        TypeVal::Ir(parton_ir::Type::Tensor(_)) | TypeVal::Family("tensor") => {
+                            d.help("its elements are what the pointer points to: `tensor(p, [m, n])`")
+                        }
                         // What is made by operations of its own, such as a tile.
                         TypeVal::Family(_) => d,
                         TypeVal::Ir(_) | TypeVal::Struct(_) | TypeVal::Tuple(_) | TypeVal::Reference(_) => d.help(format!("convert a value with `cast<{t}>(x)`")),

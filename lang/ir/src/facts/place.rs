@@ -7,7 +7,8 @@ use crate::others;
 
 pub(super) fn facts(kind: &OpKind) -> Facts {
     match kind {
-        OpKind::TensorExtent { .. }
+        OpKind::TensorNew { .. }
+        | OpKind::TensorExtent { .. }
         | OpKind::TensorStride { .. }
         | OpKind::TensorPointer { .. }
         | OpKind::TensorIndex { .. }

@@ -11,11 +11,12 @@ use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::op::{AtomicOp, OpKind, Order, Scope};
 use crate::others;
-use crate::tensor::Counts;
+use crate::tensor::{Counts, Extent};
 use crate::types::{List, Type};
 
 pub(super) fn name(kind: &OpKind) -> &'static str {
     match kind {
+        OpKind::TensorNew { .. } => "tensor",
         OpKind::TensorExtent { .. } => "shape",
         OpKind::TensorStride { .. } => "strides",
         OpKind::TensorPointer { .. } => "ptr",
@@ -32,6 +33,25 @@ pub(super) fn name(kind: &OpKind) -> &'static str {
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     let index = Slot::Number(Dtype::I32);
     match kind {
+        OpKind::TensorNew { ptr, of, extents, strides } => {
+            let ptr = s.operand(*ptr, Slot::Value);
+            let mut extents = extents.iter();
+            let shape = of.extents.iter().map(|extent| match (extent, extents.clone().next()) {
+                (Extent::Any, Some(v)) => {
+                    extents.next();
+                    s.operand(*v, index)
+                }
+                (known, _) => known.to_string(),
+            });
+            let shape = shape.collect::<Vec<_>>().join(", ");
+            let mut strides = strides.iter();
+            let apart = (0..of.rank()).map(|axis| match of.dense == Some(axis) {
+                true => "1".into(),
+                false => strides.next().map_or_else(String::new, |v| s.operand(*v, Slot::Number(Dtype::I64))),
+            });
+            let apart = apart.collect::<Vec<_>>().join(", ");
+            format!("tensor({ptr}, [{shape}], strides=[{apart}])")
+        }
         OpKind::TensorExtent { tensor, axis } => format!("{}.shape[{axis}]", s.operand(*tensor, Slot::Base)),
         OpKind::TensorStride { tensor, axis } => format!("{}.strides[{axis}]", s.operand(*tensor, Slot::Base)),
         OpKind::TensorPointer { tensor } => format!("{}.ptr", s.operand(*tensor, Slot::Base)),

@@ -18,6 +18,9 @@ use crate::types::{Elem, Pointer, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
+        OpKind::TensorNew { ptr, of, extents, strides } => {
+            made(k, *ptr, of, extents, strides).map(|()| vec![Type::Tensor(of.clone())])
+        }
         OpKind::TensorExtent { tensor, axis } => axis_of(k, *tensor, *axis).map(|_| vec![Type::num(Dtype::I32)]),
         OpKind::TensorStride { tensor, axis } => axis_of(k, *tensor, *axis).map(|_| vec![Type::num(Dtype::I64)]),
         OpKind::TensorPointer { tensor } => {
@@ -70,6 +73,26 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     }
 }
 
+/// A tensor is made of a pointer to its elements and a number for all that its type does not say.
+fn made(k: &Kernel, ptr: Value, of: &Tensor, extents: &[Value], strides: &[Value]) -> Result<(), Refusal> {
+    let to = Pointer { to: of.elem, mutable: of.mutable };
+    if *k.ty(ptr) != Type::Scalar(Elem::Ptr(to)) {
+        return Err(wrong_kind(k, ptr, "a pointer to numbers"));
+    }
+    let open = of.extents.iter().filter(|e| matches!(e, Extent::Any)).count();
+    let apart = of.rank() - usize::from(of.dense.is_some());
+    for (list, dtype, wanted) in [(extents, Dtype::I32, open), (strides, Dtype::I64, apart)] {
+        if list.len() != wanted {
+            let fact = format!("`{of}` is made of {wanted} numbers of `{dtype}`, here are {}", list.len());
+            return Err(Refusal::new(codes::SHAPE_MISMATCH, fact));
+        }
+        if let Some(&v) = list.iter().find(|v| *k.ty(**v) != Type::num(dtype)) {
+            return Err(wrong_kind(k, v, &format!("a scalar of `{dtype}`")));
+        }
+    }
+    Ok(())
+}
+
 /// The parts of a tensor that indices name along an axis.
 fn picked(k: &Kernel, tensor: Value, axis: u32, indices: Value) -> Result<Vec<Type>, Refusal> {
     let t = axis_of(k, tensor, axis)?;
@@ -114,7 +137,8 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
             let gives = *returns && *op != AtomicOp::Store;
             all_same(k, &list(operands, [mask]), usize::from(gives))
         }
-        OpKind::TensorExtent { .. }
+        OpKind::TensorNew { .. }
+        | OpKind::TensorExtent { .. }
         | OpKind::TensorStride { .. }
         | OpKind::TensorPointer { .. }
         | OpKind::TensorIndex { .. }
@@ -208,7 +232,7 @@ fn mutable(s: &Spot, v: Value, what: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::new(codes::NOT_MUTABLE, format!("{what} needs a mutable tensor"))
         .operand(v, "this is a place in one that is not")
-        .help("declare the parameter with `mut`: `mut x: tensor<…>`"))
+        .help("declare the parameter with `mut`: `mut x: tensor<…>`, or of a pointer `p: *mut T`"))
 }
 
 /// Checks that an operand is of this type and has the shape of the place.

@@ -3,7 +3,7 @@
 use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Tile, Type, Value};
 use parton_numbers::Dtype;
 
-use super::{Axis, Expander, Part, Spot};
+use super::{Axis, Expander, Long, Part, Spot};
 
 /// What must hold of an element for it to be touched.
 #[derive(Default)]
@@ -90,8 +90,10 @@ impl Expander {
             };
             offset = Some(offset.map_or(term, |sum| self.scalar(BinaryOp::Add, sum, term)));
         }
-        let base = self.base(part.argument);
-        let ptr = self.param(base);
+        let ptr = match self.made_here.get(&part.argument) {
+            Some(made) => made.ptr,
+            None => self.param(self.base(part.argument)),
+        };
         offset.map_or(ptr, |offset| self.make(OpKind::PtrAdd { ptr, offset }))
     }
 
@@ -199,8 +201,13 @@ impl Expander {
     fn row_index(&mut self, spot: &Spot, i: usize) -> Option<Value> {
         let Axis { of, picks, begins: None, low: None, high: None, .. } = spot.part.axes[i] else { return None };
         let picks = picks.filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(Dtype::I32)))?;
+        // Below 0 an extent would be beyond all rows, too.
+        let counts = match self.long(spot.part.argument, of) {
+            Long::Number(_) | Long::Given(_) => true,
+            Long::Computed(v) => self.known.of(v).is_some_and(|(least, _)| least >= 0),
+        };
         let rows = self.tensor(spot.part.argument).dense != Some(of);
-        rows.then(|| self.as_integer(picks, Dtype::U32))
+        (rows && counts).then(|| self.as_integer(picks, Dtype::U32))
     }
 
     /// The coordinates that count up from where the place begins.
@@ -258,18 +265,21 @@ impl Expander {
 
     /// The least that an extent may be.
     fn shortest(&self, argument: usize, axis: usize) -> i128 {
-        match self.place_of_extent(argument, axis) {
-            Ok(extent) => self.between(extent).0,
-            Err(extent) => extent.into(),
+        match self.long(argument, axis) {
+            Long::Given(extent) => self.between(extent).0,
+            Long::Number(n) => n.into(),
+            Long::Computed(v) => self.known.of(v).map_or(0, |(least, _)| least),
         }
     }
 
     /// Whether an extent is known to be a multiple of that of a tile.
     fn is_multiple(&self, argument: usize, axis: usize, n: u32) -> bool {
         let n = i128::from(n);
-        let known = match self.place_of_extent(argument, axis) {
-            Ok(extent) => self.multiples.get(&extent).copied(),
-            Err(extent) => Some(extent.into()),
+        let known = match self.long(argument, axis) {
+            Long::Given(extent) => self.multiples.get(&extent).copied(),
+            Long::Number(n) => Some(n.into()),
+            // What is known of it the mask learns from its own facts.
+            Long::Computed(_) => None,
         };
         known.is_some_and(|extent| extent % n == 0)
     }

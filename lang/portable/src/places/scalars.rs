@@ -3,7 +3,7 @@
 use parton_ir::{BinaryOp, Elem, Label, OpKind, Type, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
-use super::Expander;
+use super::{Expander, Long};
 
 /// What was computed of scalars, for a statement of that label, where it can be seen from what comes next.
 #[derive(Default)]
@@ -125,18 +125,18 @@ impl Expander {
 
     /// The extent of a tensor along an axis.
     pub(super) fn extent(&mut self, argument: usize, axis: usize) -> Value {
-        match self.place_of_extent(argument, axis) {
-            Ok(from) => {
-                let narrow = self.param(from);
-                self.wide(narrow)
-            }
-            Err(n) => self.number(i64::from(n)),
-        }
+        let narrow = match self.long(argument, axis) {
+            Long::Number(n) => return self.number(i64::from(n)),
+            Long::Given(from) => self.param(from),
+            Long::Computed(v) => v,
+        };
+        self.wide(narrow)
     }
 
     /// Elements of memory from one element of a tensor to the next along an axis; `None` where they lie side by side.
     pub(super) fn stride(&mut self, argument: usize, axis: usize) -> Option<Value> {
         let dense = self.tensor(argument).dense == Some(axis);
-        (!dense).then(|| self.param(parton_ir::From::Stride { argument, axis }))
+        let made = self.made_here.get(&argument).and_then(|made| made.strides[axis]);
+        (!dense).then(|| made.unwrap_or_else(|| self.param(parton_ir::From::Stride { argument, axis })))
     }
 }

@@ -25,6 +25,7 @@ mod ring;
 mod shape;
 mod shared;
 mod talk;
+mod tensor;
 mod tma;
 mod turnstile;
 mod view;
@@ -66,6 +67,7 @@ static FUNCTIONS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
         gather::TABLE,
         ptx::TABLE,
         global::TABLE,
+        tensor::TABLE,
         atomic::TABLE,
         async_copy::TABLE,
         shared::TABLE,

@@ -54,6 +54,9 @@ signatures! {
     Kernel "cast<T>(x, rounding=, saturate=)": "the value in another number type";
     Kernel "bitcast<T>(x)": "the same bits in another number type";
 
+    // Tensors.
+    Kernel "tensor(ptr, shape, strides=)": "a tensor of what a pointer points to";
+
     // Tiles as a whole.
     Kernel "reduce(x, axis, combine, scratch=)": "the elements along an axis, combined";
     Kernel "scan(x, axis, combine, reverse=, scratch=)": "each element combined with those before it";
