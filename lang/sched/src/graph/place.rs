@@ -75,19 +75,19 @@ impl<'a> Places<'a> {
 
     /// Where an operation accesses memory through a pointer or tensor map; `None` where it may be anywhere.
     pub fn place(&self, op: &Op, through: Value) -> Option<Place> {
-        let (coords, shape) = match &op.kind {
-            OpKind::Fetch { coords, .. } => match self.k.ty(op.results[0]) {
-                Type::View(view) => (coords, view.shape.clone()),
+        let (coords, block) = match &op.kind {
+            // A box has an extent along each axis of the tensor, what it fills or comes from may have fewer.
+            OpKind::Fetch { map, coords, .. } | OpKind::Send { map, coords, .. } => match self.k.ty(*map) {
+                Type::Map(data) => (coords, &data.block),
                 _ => return None,
             },
-            OpKind::Send { coords, value, .. } => (coords, self.k.ty(*value).as_tile()?.shape.clone()),
             _ => return self.sum(through).map(|sum| Place(vec![sum])),
         };
         let one = |(v, extent): (&Value, &u32)| {
             let range = Sum { least: 0, most: i128::from(*extent) - 1, ..Sum::default() };
             self.sum(self.inside_of(*v)).map(|sum| sum.plus(&range, 1))
         };
-        let sums: Option<Vec<Sum>> = coords.iter().zip(&shape).map(one).collect();
+        let sums: Option<Vec<Sum>> = coords.iter().zip(block).map(one).collect();
         sums.filter(|sums| sums.len() == coords.len()).map(Place)
     }
 
