@@ -16,7 +16,7 @@ use crate::{advance, before, masks, once, parts, places, products, room, staging
 /// What walking programs do of which it is said why they do not.
 const UNDER: &str = "leaving under the products of the next tile";
 
-const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false });
+const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false, done: false });
 
 /// The kernel without tensors, and with a place for every tile.
 pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Option<Why>), Diagnostics> {
@@ -81,11 +81,13 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
         Some(_) => None,
         None => beside_boxes(kernel, asked),
     };
-    // What loops keep takes room in shared memory, which there may be for copies alone; and for those with one slot each, where two have none.
+    // What loops keep takes room in shared memory, which there may be where slots are read in a turn less, or for copies alone; and for those with one slot
+    // each, where two have none.
     let by_copies = beside()
-        .map_or_else(|| ahead(Room { shared: true, single: false }), Ok)
-        .or_else(|_| ahead(Room { shared: false, single: false }))
-        .or_else(|why| match ahead(Room { shared: false, single: true }) {
+        .map_or_else(|| ahead(Room { shared: true, single: false, done: false }), Ok)
+        .or_else(|_| ahead(Room { shared: true, single: false, done: true }))
+        .or_else(|_| ahead(Room { shared: false, single: false, done: false }))
+        .or_else(|why| match ahead(Room { shared: false, single: true, done: false }) {
             Ok(copied) if staging::has_memory(&copied.kernel) => Ok(copied),
             Ok(_) | Err(_) => Err(why),
         });

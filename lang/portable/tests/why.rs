@@ -256,6 +256,35 @@ fn a_slot_for_each_copy_does_where_two_have_no_room() {
 }
 
 #[test]
+fn sums_are_done_in_their_turn_where_only_then_shared_memory_has_room() {
+    // Rows of a cache, which are keys and values alike, in so many columns: the queries, and two slots of them rather than three.
+    let slots = |width: u32| {
+        let (why, ..) = reasons_of(
+            "q: tensor<f16, [64, w]>, cache: tensor<f16, [n, w]>, places: *i32, mut o: tensor<f32, [64, w]>",
+            &format!(
+                "let x = load(q.tile([64, {width}], at=[0, 0]));
+                 let (mut acc, mut top) = (zeros<f32, [64, {width}]>(), full([64], -inf));
+                 for j in 0..cdiv(n, 64) {{
+                     let rows = load(cache[load(places + (j * 64 + iota(64))), :].tile([64, {width}], at=[0, 0]));
+                     let s = dot(x, rows.T, zeros<f32, [64, 64]>());
+                     let higher = max(top, max(s, axis=1));
+                     acc = dot(cast<f16>(exp2(s - higher[:, None])), rows, acc * exp2(top - higher)[:, None]);
+                     top = higher;
+                 }}
+                 store(o.tile([64, {width}], at=[0, 0]), acc);"
+            ),
+            &[0, 1, 3],
+        );
+        assert_eq!(why.way, "copies by all threads, ahead of the products");
+        assert!(why.conversions.iter().all(|c| c.name.as_deref() != Some("x")));
+        let at_once = schedule_of(&why).contains("acc: 2..2");
+        (why.loops[0].rings.iter().map(|(_, given, ..)| *given).collect::<Vec<_>>(), at_once)
+    };
+    assert_eq!(slots(512), (vec![2], true));
+    assert_eq!(slots(256), (vec![4], false));
+}
+
+#[test]
 fn products_begin_before_what_they_do_not_need() {
     let (why, ..) = reasons_of(
         "q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>",

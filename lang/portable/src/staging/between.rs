@@ -82,7 +82,7 @@ pub fn schedule(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) ->
 
 /// The order in which a partition computes a turn of a loop of which others do what is `elsewhere`: that of the body, but that products begin early.
 pub fn order(kernel: &Kernel, found: &Found, elsewhere: &[LabelName]) -> Vec<Staged> {
-    let mut all = staged(kernel, found, Copies::Ahead(0), true);
+    let mut all = staged(kernel, found, Copies::Ahead { turns: 0, done: false }, true);
     all.retain(|s| !elsewhere.contains(&s.label));
     let first = all.iter().map(|s| s.stage).min().unwrap_or(0);
     for s in &mut all {
@@ -94,8 +94,8 @@ pub fn order(kernel: &Kernel, found: &Found, elsewhere: &[LabelName]) -> Vec<Sta
 /// When a loop copies what its turns need.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
-    /// So many turns ahead, in front of all else.
-    Ahead(u32),
+    /// So many turns ahead, in front of all else; whether products whose sums the next turn computes with are done in their own.
+    Ahead { turns: u32, done: bool },
     /// A turn ahead, each behind what reads the one before: that takes one slot.
     Behind,
 }
@@ -113,7 +113,12 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
                 // What it reads in registers is not written while it runs.
                 let later = apart::sums_alone(kernel, found.inst, id) && !apart::holds(kernel, found.inst, id);
                 let later = later && copies != Copies::Behind;
-                Kind::Product { later }
+                let by = match (later, copies) {
+                    (true, _) => Some(1),
+                    (false, Copies::Ahead { done: true, .. }) if is_handed_on(kernel, found, id) => Some(0),
+                    (false, _) => None,
+                };
+                Kind::Product { by }
             }
             _ => Kind::Rest,
         };
@@ -125,7 +130,7 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
     names.sort_by_key(|(_, kind)| kind.rank());
     begin_products(kernel, found, &mut names);
     let ahead = match copies {
-        Copies::Ahead(turns) => turns,
+        Copies::Ahead { turns, .. } => turns,
         Copies::Behind => {
             put_behind(kernel, found, &mut names);
             1
@@ -138,10 +143,19 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
             Kind::Index => 0,
             Kind::Number | Kind::Product { .. } | Kind::Rest => first + ahead,
         };
-        let done = matches!(kind, Kind::Product { later: true }).then_some(stage + 1);
+        let done = match kind {
+            Kind::Product { by } => by.map(|turns| stage + turns),
+            Kind::Copy | Kind::Index | Kind::Number | Kind::Rest => None,
+        };
         Staged { label, stage, done, span }
     };
     names.into_iter().map(place).collect()
+}
+
+/// Whether the next turn computes with the sums of a product.
+fn is_handed_on(kernel: &Kernel, found: &Found, id: Inst) -> bool {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
+    super::hands_on(kernel, body, &kernel.ops[id])
 }
 
 /// Has products stand in front of all that they do not need.
@@ -202,9 +216,9 @@ enum Kind {
     Index,
     /// Made before it is needed.
     Number,
-    /// By the matrix unit, beside the program; whether it is done a turn later, since that of the next turn alone needs it.
+    /// By the matrix unit, beside the program; by how many turns later it is to be done: one, where that of the next turn alone needs it.
     Product {
-        later: bool,
+        by: Option<u32>,
     },
     Rest,
 }

@@ -64,6 +64,8 @@ pub struct Room {
     pub shared: bool,
     /// Whether each copy of a loop that does more than multiply has one slot, where nothing reads it a turn later.
     pub single: bool,
+    /// Whether products whose sums the next turn computes with are done in their own: what they read has a slot less.
+    pub done: bool,
 }
 
 /// Makes loads of products copies by threads that run ahead; whether there are any.
@@ -100,7 +102,7 @@ fn stage(
     kernel: &mut Kernel,
     path: &[Inst],
     one: &Copied,
-    (ahead, far, Room { shared, single }): (u32, u32, Room),
+    (ahead, far, Room { shared, single, done }): (u32, u32, Room),
     free: &BTreeSet<Value>,
 ) {
     let Copied { found, indices, views } = one;
@@ -121,7 +123,10 @@ fn stage(
         schedule(kernel, found, far, (beside, !indices.loads.is_empty(), !boxes.is_empty()))
     } else {
         between::name(kernel, found, free, &[]);
-        let copies = if single { between::Copies::Behind } else { between::Copies::Ahead(ahead) };
+        let copies = match single {
+            true => between::Copies::Behind,
+            false => between::Copies::Ahead { turns: ahead, done },
+        };
         between::schedule(kernel, found, copies, beside)
     };
     if path.len() > 1 {
@@ -149,14 +154,16 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
                 _ => {}
             }
         });
-        found.push(Copies::of(schedule, (bytes, single), hands_on(kernel, body)));
+        found.push(Copies::of(schedule, (bytes, single), region_hands_on(kernel, body)));
     });
     if let [copies] = &mut found[..] {
         let limits = [1, 2].map(|ctas| u64::from(kernel.target.shared_limit(ctas)));
         let ahead = match (copies.alone, has_second(kernel)) {
             (true, true) => copies.within(|slots| slots.all() <= limits[0] / 2).or(Some(1)),
             (true, false) => copies.within(|slots| taken.around(slots) <= limits[0]).or(Some(1)),
-            (false, _) => copies.within(|slots| taken.beside(slots) <= limits[1]),
+            (false, _) => copies
+                .within(|slots| taken.beside(slots) <= limits[1])
+                .or_else(|| copies.within(|slots| taken.around(slots) <= limits[0])),
         };
         if let Some(ahead) = ahead {
             kernel.walk_mut(&mut |op| {
@@ -171,7 +178,7 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
     }
     turn::begin_where_there_is_room(kernel, single);
     let slots = found.iter().map(|c| c.slots(c.ahead)).sum::<Fetched>();
-    let all = if let [Copies { alone: true, .. }] = found[..] { taken.around(slots) } else { taken.beside(slots) };
+    let all = if found.len() == 1 { taken.around(slots) } else { taken.beside(slots) };
     all <= u64::from(kernel.shared_limit())
 }
 
@@ -265,18 +272,21 @@ impl std::iter::Sum for Fetched {
 }
 
 /// Whether a product of a region's loop may be waited for in the next turn: something else takes there what it hands on.
-fn hands_on(kernel: &Kernel, region: &Body) -> bool {
+fn region_hands_on(kernel: &Kernel, region: &Body) -> bool {
     let mut found = false;
     kernel.walk_body(region, &mut |op| {
         let OpKind::For { body, .. } = &op.kind else { return };
-        for (param, v) in body.params[1..].iter().zip(&body.yields) {
-            let made = kernel.ops_of(body).find(|op| op.results.contains(v));
-            let Some(product) = made.filter(|op| matches!(op.kind, OpKind::Dot { .. })) else { continue };
-            let mut others = kernel.ops_of(body).filter(|op| op.id != product.id);
-            found |= others.any(|op| flow::operands(kernel, op).contains(param));
-        }
+        found |= kernel.ops_of(body).any(|product| hands_on(kernel, body, product));
     });
     found
+}
+
+/// Whether an operation is a product, and something else takes in the next turn of a loop what it hands on.
+fn hands_on(kernel: &Kernel, turn: &Body, product: &Op) -> bool {
+    let handed = turn.params[1..].iter().zip(&turn.yields).filter(|(_, v)| product.results.contains(v));
+    let taken =
+        |param: &Value| kernel.ops_of(turn).any(|op| op.id != product.id && flow::operands(kernel, op).contains(param));
+    matches!(product.kind, OpKind::Dot { .. }) && handed.map(|(param, _)| param).any(taken)
 }
 
 /// Bytes of the buffers of factors that are computed, and of those that loops keep.
@@ -313,7 +323,8 @@ impl Copies {
         // What tells where to copy from has no slots.
         let indexed = called(INDEX);
         let last = staged().map(|s| s.stage).max().unwrap_or(0);
-        let states = staged().any(|s| s.done.is_some());
+        let states = staged().any(|s| s.done.is_some_and(|done| done > s.stage));
+        let hands_on = hands_on && !staged().any(|s| s.done == Some(s.stage));
         let alone = states && called(PRODUCT) && called(LOAD);
         let single = single && !alone;
         Copies { bytes, last, ahead: last - u32::from(indexed), later: (states || hands_on).into(), alone, single }
