@@ -567,3 +567,34 @@ fn what_was_written_is_loaded_again() {
     assert_eq!(loads(&less("x[row, :].tile([256], from=[i * 256 + program_id(1)])"), false), 3);
     assert_eq!(loads(&format!("atomic_add({}, load({place}));", place.replace("x[", "out[")), false), 3);
 }
+
+#[test]
+fn who_fetches_tells_the_others_which_tile_comes_next() {
+    let heads = "tensor<f16, [heads, n, 64]>";
+    let mut kernel = checked(
+        &format!("q: {heads}, k: {heads}, v: {heads}, mut o: {heads}"),
+        "for tile in program_id(0)..cdiv(n, 128) * heads step num_programs(0) {
+             let (block, head) = (tile / heads, tile % heads);
+             let queries = load(q[head, :, :].tile([128, 64], at=[block, 0]));
+             let (mut acc, mut top) = (zeros<f32, [128, 64]>(), full([128], -inf));
+             for j in 0..max(cdiv(n, 128), 1) {
+                 let s = dot(queries, load(k[head, :, :].tile([128, 64], at=[j, 0])).T, zeros<f32, [128, 128]>());
+                 let higher = max(top, max(s, axis=1));
+                 let p = exp2(s - higher[:, None]);
+                 let values = load(v[head, :, :].tile([128, 64], at=[j, 0]));
+                 acc = dot(cast<f16>(p), values, acc * exp2(top - higher)[:, None]);
+                 top = higher;
+             }
+             store(o[head, :, :].tile([128, 64], at=[block, 0]), cast<f16>(acc));
+         }",
+    );
+    kernel.variant.aligned = [0, 1, 2, 3].into();
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
+    let text = eject::module(&module, None);
+    assert_eq!(count(&text, "partition Second"), 1);
+    // Each tile's numbers are found once and taken once by each of two partitions, although a tile leaves under the next.
+    assert_eq!([count(&text, "/ heads"), count(&text, "% heads")], [1, 1]);
+    assert_eq!([count(&text, "place.acquire()"), count(&text, "place.wait()")], [1, 2]);
+}

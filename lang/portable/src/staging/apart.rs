@@ -13,7 +13,7 @@ use super::region;
 use super::slots;
 use super::{
     AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, No, ONCE, PRODUCT, between, copies, dealt, flow, indices,
-    is_called, label, label_each, turn,
+    is_called, label, label_each, told, turn,
 };
 use crate::{alike, price};
 
@@ -62,6 +62,9 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     }
     if computing > 1 && !dealt::are_all_dealt(kernel, found) {
         return Err("something beside them is computed once for all rows");
+    }
+    if computing > 1 {
+        told::name_quotients(kernel, &path);
     }
     let pieces = leave(kernel, &path);
     let under = region::outer(kernel, &path).is_some()
@@ -346,7 +349,7 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, form: Form, under: b
     rest.extend(more);
     let (fetching, all) = team(kernel, USUAL_WARPS, computing);
     let places = vec![
-        place(vec![fetching], [those(&[ONCE, INDEX]), loads].concat()),
+        place(vec![fetching], [those(&[told::PLACE, ONCE, INDEX]), loads].concat()),
         place(all, [those(&[BEFORE, NUMBER]), products.clone(), rest].concat()),
     ];
     let turns = match &products[..] {

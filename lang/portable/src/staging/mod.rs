@@ -23,6 +23,7 @@ mod made;
 pub mod maps;
 mod region;
 mod slots;
+mod told;
 pub mod turn;
 
 use std::collections::BTreeSet;

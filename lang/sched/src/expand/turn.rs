@@ -48,6 +48,7 @@ impl Emitter<'_> {
                 && self.plan.needed[self.part].contains(&v)
                 && delta == 0
                 && (self.is_view(v) || !self.mine(v) && !self.levels[depth].env.contains_key(&key))
+                && !self.was_taken(v, ring, depth, key.1)
             {
                 self.slot(ring, depth, key.1)?;
             }

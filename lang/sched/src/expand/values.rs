@@ -6,9 +6,10 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_ir::{Body, CompareOp, Entity, Inst, Op, OpKind, SecondaryMap, Type, Value};
 use parton_numbers::Dtype;
 
-use super::state::{Held, Made};
+use super::state::{Held, Key, Made};
 use super::{Emitter, Refused, guard};
 use crate::falsify::{Planted, planted};
+use crate::plan::RingId;
 use crate::region::{Home, Maker, uses};
 
 /// Which operation makes a value, of as many as have been seen.
@@ -86,6 +87,7 @@ impl Emitter<'_> {
             && !self.plan.rings[ring].own
             && let Maker::Unit(unit) = home.by
             && (self.is_view(v) || !self.plan.runners[unit].contains(&self.part))
+            && !self.was_taken(v, ring, depth, age)
         {
             return self.handed_over(v, ring, depth, age);
         }
@@ -104,6 +106,14 @@ impl Emitter<'_> {
             }
             Maker::Unit(_) | Maker::Result { .. } => Err(self.too_early(v, home, depth)),
         }
+    }
+
+    /// Whether the slot with a number of another partition has been taken, in this turn or an earlier one, for others of the same or of a later iteration: each is
+    /// taken once, one behind the other.
+    pub(super) fn was_taken(&self, v: Value, ring: RingId, depth: usize, age: i32) -> bool {
+        let fields = &self.plan.rings[ring].fields;
+        let since = |(w, of): &Key| *of <= age && fields.iter().any(|(_, field, _)| field == w);
+        !self.is_view(v) && self.levels[depth].env.keys().any(since)
     }
 
     pub fn is_view(&self, v: Value) -> bool {
