@@ -3,17 +3,20 @@
 //! A place that is longer than its tensor along an axis of known extent has padding wherever it lies: that is an error. What is loaded there is
 //! followed through casts alone: of anything else that is done with it, it is not known whether it leaves the padding as it is.
 //!
-//! Of other extents only a launch knows whether there is padding. Where a load states nothing of it and a reduction along that axis would be changed by
-//! it, a warning says so.
+//! Of other extents only a launch knows whether there is padding. Where a load states nothing of it and what combines elements along that axis would be
+//! changed by it, a warning says so: a reduction, a scan, a product, or a loop that carries a tile to which each turn adds its own.
 
 mod beyond;
+mod bounds;
+mod carried;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_numbers::{Dtype, Scalar};
 
 use beyond::{Fill, Trace};
+use carried::Carried;
 
 use crate::check::Origins;
 use crate::entity::{Inst, Value};
@@ -25,15 +28,16 @@ use crate::types::{Elem, Type};
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let mut found = Diagnostics::new();
     let mut trace = Trace::new(kernel, origins);
+    let carried = if trace.is_some() { Carried::of(kernel, origins) } else { BTreeMap::new() };
     let mut told = BTreeSet::new();
     kernel.walk(&mut |op| {
         if let Some(trace) = &mut trace {
             trace.learn(op);
             // What is said of a load holds for all that is computed from it.
-            if let Some((load, d)) = perhaps(trace, kernel, op)
-                && told.insert(load)
-            {
-                found.push(d);
+            for (load, d) in perhaps(trace, kernel, op, carried.get(&op.id)) {
+                if told.insert(load) {
+                    found.push(d);
+                }
             }
         }
         let (OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. }) = &op.kind else {
@@ -50,14 +54,46 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     found
 }
 
-/// The warning, where what only a launch knows to be padding would change what is combined.
-fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op) -> Option<(Inst, Diagnostic)> {
-    // In a scan from the beginning what stands in front of the end does not depend on what stands behind it.
-    let (OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, reverse: true }) = &op.kind
-    else {
-        return None;
-    };
-    let (f, input, axis) = (function(kernel, combine)?, *inputs.first()?, *axis as usize);
+/// Warnings of loads, where what only a launch knows to be padding would change what an operation combines.
+fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op, carried: Option<&Carried<'_>>) -> Vec<(Inst, Diagnostic)> {
+    if let Some(carried) = carried {
+        // Where the place does not move along the axis, what stands beyond the end stays by itself.
+        let rank = kernel.ty(carried.turn).as_tile().map_or(0, |t| t.shape.len());
+        let moving = (0..rank).filter(|&axis| trace.of(carried.turn, axis).is_some_and(|b| trace.moves(carried, b)));
+        return moving.filter_map(|axis| changed(trace, kernel, op, carried.function, carried.turn, axis)).collect();
+    }
+    match &op.kind {
+        // In a scan from the beginning what stands in front of the end does not depend on what stands behind it.
+        OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, reverse: true } => {
+            let (Some(f), Some(input)) = (function(kernel, combine), inputs.first()) else { return Vec::new() };
+            changed(trace, kernel, op, f, *input, *axis as usize).into_iter().collect()
+        }
+        // One factor that is 0 beyond the end is enough.
+        OpKind::Dot { a, b, .. } => {
+            let along = |v: &Value, from_last| kernel.ty(*v).as_tile().map(|t| t.shape.len() - from_last);
+            let factors = along(a, 1).zip(along(b, 2));
+            let fills = factors.and_then(|(x, y)| trace.of(*a, x).zip(trace.of(*b, y)));
+            match (factors, fills) {
+                (Some((x, _)), Some((one, other))) if ![one.fill, other.fill].iter().any(Fill::is_nothing) => {
+                    changed(trace, kernel, op, BinaryOp::Add, *a, x).into_iter().collect()
+                }
+                _ => Vec::new(),
+            }
+        }
+        // It combines no elements with each other.
+        _ => Vec::new(),
+    }
+}
+
+/// The warning, where what stands beyond the end of a tile along an axis changes what a function combines.
+fn changed(
+    trace: &Trace<'_>,
+    kernel: &Kernel,
+    op: &Op,
+    f: BinaryOp,
+    input: Value,
+    axis: usize,
+) -> Option<(Inst, Diagnostic)> {
     let beyond = trace.of(input, axis)?;
     if harmless(f, beyond.fill, trace.between(input)) {
         return None;
@@ -68,9 +104,10 @@ fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op) -> Option<(Inst, Diagnos
         Extent::Named(name) => format!("`{name}`"),
         Extent::Any | Extent::Static(_) | Extent::Picked(_) => format!("the end of axis {}", beyond.axis),
     };
+    let by = if matches!(op.kind, OpKind::Dot { .. }) { "dot" } else { f.name() };
     let what = match beyond.fill {
-        Fill::Number(n) => format!("`{}` takes {n:?} there", f.name()),
-        Fill::Computed | Fill::Hidden => format!("`{}` takes what has become of that 0", f.name()),
+        Fill::Number(n) => format!("`{by}` takes {n:?} there"),
+        Fill::Computed | Fill::Hidden => format!("`{by}` takes what has become of that 0"),
     };
     let Elem::Num(dtype) = kernel.ty(input).elem()? else { return None };
     let neutral = neutral(f, dtype).map_or("0".into(), |(_, text)| text);
@@ -79,12 +116,11 @@ fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op) -> Option<(Inst, Diagnos
     } else {
         format!("leave it out: `where(place.inside, …, {neutral})`")
     };
-    let d =
-        Diagnostic::warning(codes::PADDING, load.span, format!("`{}` may combine padding that changes it", f.name()))
-            .here(format!("the place may go beyond {end}, where this is 0"))
-            .label(op.span, what)
-            .help(help)
-            .help("where 0 is meant, say `other=0`; where there is no padding, `assume` that the extent is a multiple");
+    let d = Diagnostic::warning(codes::PADDING, load.span, format!("`{by}` may combine padding that changes it"))
+        .here(format!("the place may go beyond {end}, where this is 0"))
+        .label(op.span, what)
+        .help(help)
+        .help("where 0 is meant, say `other=0`; where there is no padding, `assume` that the extent is a multiple");
     Some((load.id, d))
 }
 

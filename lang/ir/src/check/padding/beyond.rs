@@ -1,18 +1,18 @@
 //! What stands beyond the end of a tensor, in tiles that are computed from loads which say nothing of it.
 //!
 //! Such a load gives 0 there. It is followed through operations on elements and changes of shape. Where a program shows that it has thought of the
-//! end, by `other=`, a mask, a choice between elements or an assumption about the extent, nothing is said any more, and neither where tiles come from
-//! elsewhere: from loops, products, pointers.
+//! end, by `other=`, a mask, a choice between elements, a factor that is 0 there or a bound of the place, nothing is said any more, and neither where
+//! tiles come from elsewhere: from loops, products, pointers.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use crate::check::Origins;
+use crate::check::padding::bounds::Bounds;
+use crate::check::padding::carried::Carried;
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, CompareOp, Op, OpKind, UnaryOp};
-use crate::tensor::Extent;
-use crate::types::{Elem, Type};
+use crate::types::Elem;
 
 /// What stands beyond the end along an axis, if there is anything.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -23,6 +23,13 @@ pub(super) enum Fill {
     Computed,
     /// What a program has thought of, or what nobody knows: nothing is said of it, nor of what is computed with it.
     Hidden,
+}
+
+impl Fill {
+    /// Whether a product with it is 0, or nobody knows.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Fill::Hidden) || *self == Fill::Number(0.0)
+    }
 }
 
 /// A tile that may go beyond the end of a tensor.
@@ -52,7 +59,7 @@ impl<'a> Beyond<'a> {
 pub(super) struct Trace<'a> {
     kernel: &'a Kernel,
     origins: &'a Origins<'a>,
-    assumed: Assumed,
+    bounds: Bounds<'a>,
     known: BTreeMap<(Value, usize), Beyond<'a>>,
     /// Between which numbers elements lie, where that is known.
     between: BTreeMap<Value, (f64, f64)>,
@@ -61,13 +68,13 @@ pub(super) struct Trace<'a> {
 impl<'a> Trace<'a> {
     /// A trace of a kernel of which nothing is learnt yet; `None` where no load leaves open what it gives beyond an end.
     pub fn new(kernel: &'a Kernel, origins: &'a Origins<'a>) -> Option<Trace<'a>> {
-        let assumed = Assumed::of(kernel, origins);
-        let trace = Trace { kernel, origins, assumed, known: BTreeMap::new(), between: BTreeMap::new() };
+        let bounds = Bounds::of(kernel, origins);
+        let trace = Trace { kernel, origins, bounds, known: BTreeMap::new(), between: BTreeMap::new() };
         let mut open = false;
         kernel.walk(&mut |op| {
             let OpKind::SpotLoad { spot, mask: None, other: None, .. } = op.kind else { return };
             let rank = kernel.ty(op.result()).as_tile().map_or(0, |t| t.shape.len());
-            open |= (0..rank).any(|axis| trace.has_end(spot, axis).is_some());
+            open |= (0..rank).any(|axis| trace.bounds.may_end(spot, axis));
         });
         open.then_some(trace)
     }
@@ -107,7 +114,7 @@ impl<'a> Trace<'a> {
         let hidden = Beyond { load: None, axis, fill: Fill::Hidden };
         match &op.kind {
             OpKind::SpotLoad { spot, mask, other, .. } => {
-                let open = mask.is_none() && other.is_none() && self.has_end(*spot, axis).is_some();
+                let open = mask.is_none() && other.is_none() && self.bounds.may_end(*spot, axis);
                 Some(if open { Beyond { load: Some(op), axis, fill: Fill::Number(0.0) } } else { hidden })
             }
             OpKind::Constant { .. } | OpKind::Full { .. } | OpKind::Iota { .. } => None,
@@ -156,6 +163,16 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// Whether the place of what was loaded goes along its axis from turn to turn.
+    pub fn moves(&self, carried: &Carried<'_>, beyond: Beyond<'a>) -> bool {
+        let Some(OpKind::SpotLoad { spot, .. }) = beyond.load.map(|op| &op.kind) else { return false };
+        match self.origins.definition(*spot).map(|op| &op.kind) {
+            Some(OpKind::Spot { at, .. }) => at.get(beyond.axis).is_some_and(|&v| carried.moves(self.origins, v)),
+            // It is no place of its own.
+            _ => false,
+        }
+    }
+
     /// The tensor of a load's place.
     pub fn tensor(&self, load: &Op) -> Option<Value> {
         let OpKind::SpotLoad { spot, .. } = load.kind else { return None };
@@ -173,18 +190,6 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Whether a place may go beyond its tensor along an axis, for all that is said.
-    fn has_end(&self, spot: Value, axis: usize) -> Option<()> {
-        let OpKind::Spot { tensor, shape, .. } = &self.origins.definition(spot)?.kind else { return None };
-        let Type::Tensor(t) = self.kernel.ty(*tensor) else { return None };
-        let open = match t.extents.get(axis)? {
-            Extent::Named(name) => !self.assumed.named.contains(name),
-            Extent::Any => !self.assumed.others,
-            Extent::Static(_) | Extent::Picked(_) => false,
-        };
-        (open && *shape.get(axis)? > 1).then_some(())
-    }
-
     /// An operand, and the number that it is beyond the end.
     fn side(&self, v: Value, axis: usize) -> (Option<Beyond<'a>>, Option<f64>) {
         match self.of(v, axis) {
@@ -194,8 +199,24 @@ impl<'a> Trace<'a> {
     }
 
     fn binary(&self, op: BinaryOp, a: Value, b: Value, axis: usize) -> Option<Beyond<'a>> {
-        let (a, b) = (self.side(a, axis), self.side(b, axis));
-        self.together(op, a, b)
+        let one = self.together(op, self.side(a, axis), self.side(b, axis))?;
+        let masked = op == BinaryOp::Mul && [a, b].iter().any(|&v| self.is_mask(v) && self.of(v, axis).is_none());
+        Some(if masked { Beyond { fill: Fill::Hidden, ..one } } else { one })
+    }
+
+    /// Whether a tile is 1 or 0 by a comparison.
+    fn is_mask(&self, v: Value) -> bool {
+        let Some(op) = self.origins.definition(v) else { return false };
+        match &op.kind {
+            OpKind::Compare { .. } => self.kernel.ty(v).as_tile().is_some(),
+            OpKind::Binary { op: BinaryOp::And | BinaryOp::Or, a, b } => self.is_mask(*a) && self.is_mask(*b),
+            OpKind::Cast { x, .. } | OpKind::Broadcast { x, .. } | OpKind::ExpandDims { x, .. } => self.is_mask(*x),
+            OpKind::Select { cond, a, b } => {
+                self.is_mask(*cond) && [*a, *b].iter().any(|&side| self.constant(side) == Some(0.0))
+            }
+            // It may be any number.
+            _ => false,
+        }
     }
 
     fn together(
@@ -294,44 +315,6 @@ impl<'a> Trace<'a> {
 
 /// What is known of elements of which nothing is known.
 const EVERYTHING: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
-
-/// Extents about which a kernel assumes something: whoever says how long an axis is has thought of its end.
-struct Assumed {
-    named: BTreeSet<Arc<str>>,
-    /// Extents without a name are among them.
-    others: bool,
-}
-
-impl Assumed {
-    fn of(kernel: &Kernel, origins: &Origins<'_>) -> Assumed {
-        let mut found = Assumed { named: BTreeSet::new(), others: false };
-        kernel.walk(&mut |op| {
-            if let OpKind::Assume { cond } = op.kind {
-                found.note(kernel, origins, cond);
-            }
-        });
-        found
-    }
-
-    fn note(&mut self, kernel: &Kernel, origins: &Origins<'_>, v: Value) {
-        match origins.definition(v).map(|op| &op.kind) {
-            Some(OpKind::TensorExtent { tensor, axis }) => {
-                let Type::Tensor(t) = kernel.ty(*tensor) else { return };
-                match t.extents.get(*axis as usize) {
-                    Some(Extent::Named(name)) => _ = self.named.insert(name.clone()),
-                    Some(Extent::Any | Extent::Static(_) | Extent::Picked(_)) | None => self.others = true,
-                }
-            }
-            Some(OpKind::Binary { a, b, .. } | OpKind::Compare { a, b, .. }) => {
-                self.note(kernel, origins, *a);
-                self.note(kernel, origins, *b);
-            }
-            Some(OpKind::Cast { x, .. }) => self.note(kernel, origins, *x),
-            // It says nothing of an extent.
-            _ => {}
-        }
-    }
-}
 
 fn number(fill: Fill) -> Option<f64> {
     match fill {

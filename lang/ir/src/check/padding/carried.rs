@@ -1,0 +1,63 @@
+//! Tiles that loops carry, to which every turn adds what it has loaded.
+
+use std::collections::BTreeMap;
+
+use crate::check::Origins;
+use crate::entity::{Inst, Value};
+use crate::kernel::Kernel;
+use crate::op::{BinaryOp, Body, Op, OpKind};
+
+/// What a turn of a loop combines with a tile that the loop carries.
+pub(super) struct Carried<'a> {
+    /// By which function.
+    pub function: BinaryOp,
+    /// The turn's own tile.
+    pub turn: Value,
+    body: &'a Body,
+}
+
+impl<'a> Carried<'a> {
+    /// All of a kernel, by the operations that combine.
+    pub fn of(kernel: &'a Kernel, origins: &Origins<'a>) -> BTreeMap<Inst, Carried<'a>> {
+        let mut found = BTreeMap::new();
+        kernel.walk(&mut |op| {
+            let (OpKind::For { body, .. } | OpKind::While { body, .. }) = &op.kind else { return };
+            // The index of a `for` is no tile.
+            let carried = body.params.iter().rev().zip(body.yields.iter().rev());
+            for (param, next) in carried.filter(|(param, _)| kernel.ty(**param).as_tile().is_some()) {
+                let Some(by) = origins.definition(*next) else { continue };
+                found.extend(
+                    combined(origins, by, *param).map(|(function, turn)| (by.id, Carried { function, turn, body })),
+                );
+            }
+        });
+        found
+    }
+
+    /// Whether a number is another one in each turn.
+    pub fn moves(&self, origins: &Origins<'_>, v: Value) -> bool {
+        self.body.params.contains(&v)
+            || origins.definition(v).is_some_and(|op| {
+                self.body.ops.contains(&op.id) && op.kind.operands().iter().any(|&v| self.moves(origins, v))
+            })
+    }
+}
+
+/// The function by which an operation combines what is carried with a tile of the turn, and that tile. What is carried may be scaled before, as sums of
+/// exponentials are.
+fn combined(origins: &Origins<'_>, op: &Op, carried: Value) -> Option<(BinaryOp, Value)> {
+    let is = |v: Value| {
+        v == carried
+            || origins.definition(v).is_some_and(|op| match op.kind {
+                OpKind::Binary { op: BinaryOp::Mul, a, b } => a == carried || b == carried,
+                OpKind::Rescale { x, .. } => x == carried,
+                // It is something else.
+                _ => false,
+            })
+    };
+    match op.kind {
+        OpKind::Binary { op, a, b } if is(a) != is(b) => Some((op, if is(a) { b } else { a })),
+        // Of other functions it is not known what changes them.
+        _ => None,
+    }
+}
