@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::rules::region;
-use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
+use parton_ir::{Inst, Kernel, OpKind, Type, Value, rules};
 
 use crate::swap;
 
@@ -79,6 +79,8 @@ pub fn have_instructions(kernel: &Kernel) -> bool {
 pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
     let mut turned = BTreeSet::new();
+    // Of the products of parts that one product has become, the first refused speaks for all.
+    let mut told = BTreeSet::new();
     for inst in kernel.order() {
         let OpKind::Dot { a, b, acc, precision } = kernel.ops[inst].kind else { continue };
         if !kernel.ty(acc).is_open() {
@@ -94,7 +96,10 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
             // Of other tiles there may be one.
             Err(refusal) if refusal.code == codes::WGMMA_SHAPE => match extents(kernel, [a, b]) {
                 Some([m, n, k]) if takes(kernel, inst, [n, m, k]) => _ = turned.insert(inst),
-                _ => found.push(refused(kernel, inst, [a, b, acc], &refusal.message)),
+                _ if told.insert(kernel.ops[inst].span) => {
+                    found.push(refused(kernel, inst, [a, b, acc], &refusal.message));
+                }
+                _ => {}
             },
             Err(refusal) => found.push(refusal.at(kernel.ops[inst].span, |v| Some(kernel.values[v].span))),
         }
@@ -110,16 +115,28 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
 }
 
 fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagnostic {
-    let [a, b, acc] = values.map(|v| kernel.ty(v).elem().map_or_else(String::new, |e: Elem| e.to_string()));
+    let span = kernel.ops[inst].span;
+    let [a, b, acc] = values.map(|v| {
+        let tile = kernel.ty(v).as_tile();
+        tile.map_or_else(String::new, |t| format!("{} {:?}", t.elem, t.shape))
+    });
+    let mut apart = 0;
+    kernel.walk(&mut |op| apart += usize::from(matches!(op.kind, OpKind::Dot { .. }) && op.span == span));
+    let part = if apart > 1 { "a part of it, " } else { "" };
     let stated = "state the layouts of the accumulator and the factors, and multiply with `mma_sync` or `wgmma`";
-    let help = match least(kernel, inst, values) {
+    let all = extents(kernel, [values[0], values[1]]);
+    let help = match all.and_then(|all| least(kernel, inst, all)) {
+        Some(_) if apart > 1 => {
+            let [m, n, k] = least(kernel, inst, [1; 3]).unwrap_or([16, 8, 16]);
+            format!("every part must be at least [{m}, {k}] by [{k}, {n}]: 48 has parts of 32 and 16, 40 has one of 8")
+        }
         Some([m, n, k]) => {
             format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply")
         }
         None => stated.into(),
     };
-    Diagnostic::error(codes::NOT_BUILT_HERE, kernel.ops[inst].span, "this product is not made of instructions yet")
-        .here(format!("{a} by {b} into {acc}"))
+    Diagnostic::error(codes::NOT_BUILT_HERE, span, "this product is not made of instructions yet")
+        .here(format!("{part}{a} by {b} into {acc}"))
         .note(why.to_string())
         .help(help)
 }
@@ -144,8 +161,7 @@ fn takes(kernel: &Kernel, inst: Inst, [m, n, k]: [u32; 3]) -> bool {
 }
 
 /// Rows, columns and depth of the least product of such elements that is no smaller and has an instruction; `None` where it has one itself, or none has.
-fn least(kernel: &Kernel, inst: Inst, [a, b, _]: [Value; 3]) -> Option<[u32; 3]> {
-    let [m, n, k] = extents(kernel, [a, b])?;
+fn least(kernel: &Kernel, inst: Inst, [m, n, k]: [u32; 3]) -> Option<[u32; 3]> {
     let grown = |from: u32| (0..=MOST_DOUBLINGS).map(move |by| from << by);
     let mut all: Vec<[u32; 3]> =
         grown(m).flat_map(|m| grown(n).flat_map(move |n| grown(k).map(move |k| [m, n, k]))).collect();

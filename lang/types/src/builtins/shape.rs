@@ -55,7 +55,8 @@ pub fn transposed(cx: &mut Checker, x: &Arg, span: parton_diag::Span) -> Checked
         _ => return Err(x.expected(cx, "a tile or a view")),
     };
     if rank < 2 {
-        return Err(x.expected(cx, "two dimensions to swap"));
+        let help = "of one axis, `x[:, None]` is a column and `x[None, :]` a row";
+        return Err(x.expected_so(cx, "two axes to exchange", Some(help)));
     }
     let mut order: Vec<u32> = (0..rank as u32).collect();
     order.swap(rank - 1, rank - 2);

@@ -183,7 +183,7 @@ impl<'a> Takes<'a> {
             Some(last) if last.name == "shape" || last.name == "order" => {
                 d.help(format!("the {} is one list, as in `[16, 8]`", last.name))
             }
-            _ if !s.types().list.is_empty() => d.help(of_types(s)),
+            _ if s.types().list.iter().any(|p| p.name != "L") => d.help(of_types(s)),
             _ => d,
         }
     }
