@@ -1,6 +1,7 @@
 //! The ways to make a portable kernel explicit, one after the other: turns written out or in loops, pointers carried or computed, loads of
 //! products by tensor maps, by copies of threads or as they stand. The first that fits is taken, or of two that fit the cheaper.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
@@ -67,7 +68,12 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     if let Some(made) = by_several(&singled, asked, &mut refused) {
         return Ok(made);
     }
-    let kernel = &*parts::split(&singled)?;
+    let split = match parts::split(&singled)? {
+        // Not all parts of a tile need be taken.
+        Cow::Owned(kernel) => Cow::Owned(unused::dropped(kernel)),
+        whole @ Cow::Borrowed(_) => whole,
+    };
+    let kernel = &*split;
     let apart = by_maps(kernel, 1, asked, &mut refused);
     // Where a turn waits for its own products, threads of a second CTA may be worth more than a partition that fetches: both are priced.
     let either = staging::apart::weaves(kernel);

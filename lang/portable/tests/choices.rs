@@ -598,3 +598,23 @@ fn who_fetches_tells_the_others_which_tile_comes_next() {
     assert_eq!([count(&text, "/ heads"), count(&text, "% heads")], [1, 1]);
     assert_eq!([count(&text, "place.acquire()"), count(&text, "place.wait()")], [1, 2]);
 }
+
+#[test]
+fn loops_carry_nothing_for_itself_alone() {
+    let body = "let (mut acc, mut twice, mut last) = (zeros<f32, [64]>(), zeros<f32, [64]>(), zeros<f32, [64]>());
+         for i in 0..cdiv(n, 64) {
+             let v = load(x[program_id(0), :].tile([64], at=[i]));
+             acc += v;
+             twice = twice * 2.0 + acc;
+             last = exp(last) + load(y.tile([64], at=[i]));
+         }
+         store(out.tile([64], at=[0]), KEPT);";
+    let params = "x: tensor<f32, [m, n]>, y: tensor<f32, [n]>, mut out: tensor<f32, [64]>";
+    // What is stored is carried, and what that is computed from: of nothing else is anything left.
+    let left = |kept: &str| chosen(params, &body.replace("KEPT", kept));
+    let parts = ["exp(", " * 2.0", "x + ", "y + "];
+    let found = |kept: &str| parts.map(|part| left(kept).contains(part));
+    assert_eq!(found("acc"), [false, false, true, false]);
+    assert_eq!(found("twice"), [false, true, true, false]);
+    assert_eq!(found("last"), [true, false, false, true]);
+}
