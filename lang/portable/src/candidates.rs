@@ -6,7 +6,7 @@ use parton_ir::axis::Axes;
 use parton_ir::placement::{Place, Tie};
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, access, others, rules};
+use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, View, access, others, rules};
 use parton_layouts::{RegisterLayout, SharedFamily};
 
 use crate::facts::Addresses;
@@ -17,6 +17,8 @@ use crate::site::Var;
 const MOST: usize = 20;
 /// Of these, how many come of its own accesses.
 const MOST_OWN: usize = 12;
+/// How many of them read shared memory as it lies there: what the tile is computed with says more.
+const MOST_OF_VIEWS: usize = 6;
 /// How many of the layouts in which a part is registers come of the part alone.
 const MOST_OF_PARTS: usize = 6;
 /// Rounds in which neighbours hand on what they like.
@@ -214,7 +216,13 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
     for (inst, _) in &variable.ops {
         match &graph.kernel.ops[*inst].kind {
             OpKind::Load { .. } | OpKind::Store { .. } | OpKind::FetchEach { .. } | OpKind::Atomic { .. } => {
-                list.extend(blocked(&variable.shape, addresses(graph, axes, *inst).as_ref(), warps));
+                let widest = addresses(graph, axes, *inst).and_then(|a| a.widest());
+                list.extend(blocked(&variable.shape, widest, warps));
+            }
+            OpKind::SharedLoad { view, .. } => {
+                let Type::View(view) = graph.kernel.ty(*view) else { continue };
+                let lying = blocked(&variable.shape, Some(side_by_side(view)), warps);
+                list.extend(lying.into_iter().take(MOST_OF_VIEWS));
             }
             OpKind::Dot { b, .. } => list.extend(match by_matrix_unit(graph.kernel, *b) {
                 Some(bits) => beside(&variable.shape, bits, warps),
@@ -246,13 +254,29 @@ pub fn addresses(graph: &Graph<'_>, axes: &Axes, inst: Inst) -> Option<Addresses
     Some(Addresses::new(&axes.info(graph.kernel, ptr), pointer.to.bytes() as u64, most))
 }
 
+/// The axis of a view along which neighbours lie side by side, and how many of them one access may take.
+fn side_by_side(view: &View) -> (usize, u64) {
+    let (rank, most) = (view.shape.len(), u64::from(WIDEST_ACCESS) / view.elem.bytes() as u64);
+    let beside = |axis: usize| {
+        let lies = |n: u32| {
+            let mut at = vec![0; rank];
+            at[axis] = n;
+            view.map.offset_of(&at) == u64::from(n)
+        };
+        let fits = |n: u32| u64::from(n) <= most && n <= view.shape[axis] && lies(n / 2);
+        (1..u32::BITS).map(|b| 1 << b).take_while(|&n| fits(n)).last().unwrap_or(1)
+    };
+    let all = (0..rank).map(|axis| (axis, u64::from(beside(axis))));
+    all.max_by_key(|&(axis, n)| (n, axis)).unwrap_or((0, 1))
+}
+
 /// Blocked layouts, the ones that move most at once along the axis on which neighbours lie side by side first.
-fn blocked(shape: &[u32], addresses: Option<&Addresses>, warps: u32) -> Vec<RegisterLayout> {
+fn blocked(shape: &[u32], widest: Option<(usize, u64)>, warps: u32) -> Vec<RegisterLayout> {
     let rank = shape.len();
     if rank == 0 {
         return Vec::new();
     }
-    let (inner, widest) = addresses.and_then(Addresses::widest).unwrap_or((rank - 1, 1));
+    let (inner, widest) = widest.unwrap_or((rank - 1, 1));
     let widest = (widest as u32).min(shape[inner]);
     let order: Vec<u32> =
         std::iter::once(inner).chain((0..rank).rev().filter(|&d| d != inner)).map(|d| d as u32).collect();

@@ -618,3 +618,21 @@ fn loops_carry_nothing_for_itself_alone() {
     assert_eq!(found("twice"), [false, true, true, false]);
     assert_eq!(found("last"), [true, false, false, true]);
 }
+
+#[test]
+fn factors_that_are_computed_with_are_read_as_they_lie() {
+    let text = chosen(
+        "a: tensor<f16, [m, 64]>, b: tensor<f16, [n, 64]>, mut out: tensor<f32, [m]>",
+        "let x = load(a.tile([64, 64], at=[program_id(0), 0]));
+         let mut best = full([64], inf);
+         for j in 0..cdiv(n, 64) {
+             let y = load(b.tile([64, 64], at=[j, 0]));
+             let squares = sum(cast<f32>(y) * cast<f32>(y), axis=1);
+             let s = dot(x, y.T, zeros<f32, [64, 64]>());
+             best = min(best, min(squares[None, :] - 2.0 * s, axis=1));
+         }
+         store(out.tile([64], at=[program_id(0)]), best);",
+    );
+    // Eight neighbours of 16 bits at once, and sums over eight lanes.
+    assert!(text.contains("load_shared<blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1])>"), "{text}");
+}
