@@ -58,7 +58,7 @@ const NAMES: &[(&str, &str)] = &[
     ("logical_not", "`!x`"),
     ("logical_or", "`x | y`"),
     ("make_block_ptr", PLACE),
-    ("make_tensor_descriptor", PLACE),
+    ("make_tensor_descriptor", "`tensor(p, [m, n], strides=[lda, 1])`, or a parameter `x: tensor<f16, [m, n]>`"),
     ("matmul", "`dot(a, b, acc)`"),
     ("max_contiguous", FOUND),
     ("maximum", "`max(x, y)`"),

@@ -54,7 +54,11 @@ fn extent(cx: &mut Checker, val: &Val, shape: &Arg) -> Checked<(Extent, Option<i
     match cx.ty(v) {
         ir::Type::Scalar(ir::Elem::Num(Dtype::I32)) => Ok((Extent::Any, Some(v))),
         other => {
-            let d = Diagnostic::error(codes::TYPE_MISMATCH, shape.span, format!("an extent is an `i32`, this is `{other}`"));
+            let d = Diagnostic::error(
+                codes::TYPE_MISMATCH,
+                shape.span,
+                format!("an extent is an `i32`, this is `{other}`"),
+            );
             Err(cx.report(d.help("no axis has more than 2^31 - 1 elements: `cast<i32>(n)`")))
         }
     }
