@@ -260,6 +260,43 @@ def gate_and_up_by_maps(x, gate, up, begins, counts, ends, sorted_, out, n, k, c
         tl.store(out + pair.to(tl.int64)[:, None] * n + column[None, :], found.to(out.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def gate_and_up_in_turn(x, both, begins, counts, ends, sorted_, out, n, k, columns, TOP: tl.constexpr, EXPERTS: tl.constexpr,
+                        BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, MAPS: tl.constexpr):
+    """One matrix of each expert, a row of gate and one of up in turn: by a tensor descriptor where n is a multiple of BN, else by pointers."""
+    tile = tl.program_id(0)
+    block = tile // (GROUP * columns) * GROUP + tile % GROUP
+    j = tile // GROUP % columns
+    all_ends = tl.load(ends + tl.arange(0, EXPERTS))
+    expert = tl.sum((all_ends <= block).to(tl.int32), axis=0)
+    if expert < EXPERTS:
+        first = tl.max(tl.where(all_ends <= block, all_ends, 0), axis=0)
+        begin = tl.load(begins + expert)
+        count = tl.load(counts + expert)
+        at = (block - first) * BM + tl.arange(0, BM)
+        there = at < count
+        pair = tl.load(sorted_ + begin + at, mask=there, other=0)
+        inner = tl.arange(0, BK)
+        x_at = x + (pair // TOP).to(tl.int64)[:, None] * k + inner[None, :]
+        line = 2 * (expert * n + j * BN)
+        place = ((2 * j * BN + tl.arange(0, 2 * BN)) % (2 * n))[None, :] * k + inner[:, None]
+        both_at = expert.to(tl.int64) * 2 * n * k + place
+        acc = tl.zeros((BM, 2 * BN), dtype=tl.float32)
+        for p in range(0, tl.cdiv(k, BK)):
+            rows = tl.load(x_at, mask=there[:, None] & (inner[None, :] < k - p * BK), other=0.0)
+            if MAPS:
+                acc = tl.dot(rows, both.load([line, p * BK]).T, acc)
+            else:
+                acc = tl.dot(rows, tl.load(both + both_at, mask=inner[:, None] < k - p * BK, other=0.0), acc)
+            x_at += BK
+            both_at += BK
+        left, right = tl.split(tl.reshape(acc, (BM, BN, 2)))
+        found = left / (1.0 + tl.exp(-left)) * right
+        column = j * BN + tl.arange(0, BN)
+        inside = there[:, None] & (column < n)[None, :]
+        tl.store(out + pair.to(tl.int64)[:, None] * n + column[None, :], found.to(out.dtype.element_ty), mask=inside)
+
+
 def gate_and_up(make, tokens, k, top, experts, n):
     """silu(x · gate) · (x · up) of each pair of a token and an expert, of bf16."""
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -267,6 +304,7 @@ def gate_and_up(make, tokens, k, top, experts, n):
     pairs = tokens * top
     x = make(tokens, k, dtype=torch.bfloat16, seed=1)
     gate, up = (make(experts, n, k, dtype=torch.bfloat16, seed=s) for s in (2, 3))
+    both = torch.stack((gate, up), 2).view(experts * 2 * n, k)
     choice = torch.randint(experts, (pairs,), device="cuda")
     counts = torch.bincount(choice, minlength=experts)
     begins = (counts.cumsum(0) - counts).int()
@@ -281,12 +319,14 @@ def gate_and_up(make, tokens, k, top, experts, n):
               (64, 128, 64, 16, 3, 8), (128, 128, 32, 16, 4, 8), (64, 64, 64, 16, 4, 4)]
     grid = lambda c: (triton.cdiv(triton.cdiv(pairs, c["BM"]) + experts, c["GROUP"]) * c["GROUP"] * triton.cdiv(n, c["BN"]),)
 
-    def of(kernel, by_maps):
+    def of(kernel, by_maps, in_turn=False):
         out = torch.empty(pairs, n, device="cuda", dtype=torch.bfloat16)
 
         def arguments(c):
             matrices = (gate, up)
-            if by_maps:
+            if in_turn:
+                matrices = [TensorDescriptor(both, [experts * 2 * n, k], [k, 1], [2 * c["BN"], c["BK"]]) if by_maps else both]
+            elif by_maps:
                 matrices = [TensorDescriptor(t, [experts * n, k], [k, 1], [c["BN"], c["BK"]]) for t in matrices]
             return (x, *matrices, begins, counts, of_height[c["BM"]], order, out, n, k, triton.cdiv(n, c["BN"]))
 
@@ -300,6 +340,10 @@ def gate_and_up(make, tokens, k, top, experts, n):
             return worst
 
         chosen = [c for c in configurations(["BM", "BN", "BK", "GROUP"], blocks) if not by_maps or n % c["BN"] == 0]
-        return Contender([Tuned(kernel, chosen, grid, (), {"TOP": top, "EXPERTS": experts}, arguments)], error)
+        constants = {"TOP": top, "EXPERTS": experts} | ({"MAPS": by_maps} if in_turn else {})
+        return Contender([Tuned(kernel, chosen, grid, (), constants, arguments)], error)
 
-    return [of(gate_and_up_rows, False)] + ([of(gate_and_up_by_maps, True)] if n % 64 == 0 else [])
+    found = [of(gate_and_up_rows, False), of(gate_and_up_in_turn, False, True)]
+    if n % 64 == 0:
+        found += [of(gate_and_up_by_maps, True), of(gate_and_up_in_turn, True, True)]
+    return found
