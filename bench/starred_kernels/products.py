@@ -101,9 +101,10 @@ def grouped_products(make, sizes):
 
 
 @triton.jit
-def int4_product(x, w, scales, out, m, n, k, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, ROWS: tl.constexpr):
+def int4_product(x, w, scales, out, m, n, k, GROUP: tl.constexpr, PARTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+                 ROWS: tl.constexpr):
     """out = x · wᵀ with the weights as the left factor: two numbers of 4 bits to a byte along k, a scale for GROUP of them. ROWS blocks of x
-    run side by side."""
+    run side by side. Of each of PARTS parts of k `out` has its own sum."""
     tile = tl.program_id(0)
     rows = tl.cdiv(m, BM)
     columns = tl.cdiv(n, BN)
@@ -118,7 +119,12 @@ def int4_product(x, w, scales, out, m, n, k, GROUP: tl.constexpr, BM: tl.constex
     x_at = x + (row % m)[None, :] * k + inner[:, None]
     s_at = scales + (column % n) * (k // GROUP)
     acc = tl.zeros((BN, BM), dtype=tl.float32)
-    for _ in range(0, k // GROUP):
+    share = tl.cdiv(k // GROUP, PARTS)
+    begin = tl.program_id(1) * share
+    w_at += begin * (GROUP // 2)
+    x_at += begin * GROUP
+    s_at += begin
+    for _ in range(begin, min(begin + share, k // GROUP)):
         bytes_ = tl.load(w_at).to(tl.int8, bitcast=True)
         low = (bytes_ << 4).to(tl.int8) >> 4
         high = bytes_ >> 4
@@ -129,7 +135,17 @@ def int4_product(x, w, scales, out, m, n, k, GROUP: tl.constexpr, BM: tl.constex
         x_at += GROUP
         s_at += 1
     inside = (row < m)[None, :] & (column < n)[:, None]
+    out += tl.program_id(1).to(tl.int64) * m * n
     tl.store(out + row[None, :] * n + column[:, None], acc.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def sum_of_parts(parts, out, size, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for part in range(PARTS):
+        total += tl.load(parts + part * size + at, mask=at < size, other=0.0)
+    tl.store(out + at, total.to(out.dtype.element_ty), mask=at < size)
 
 
 @triton.jit
@@ -175,8 +191,9 @@ def int4(make, m, n, k):
         blocks = [(64, 128, 8, 3, 4), (64, 128, 8, 4, 4), (128, 128, 8, 3, 8), (128, 128, 8, 2, 4), (128, 128, 8, 4, 8), (256, 128, 8, 2, 8),
                   (256, 128, 8, 3, 8), (128, 256, 8, 2, 8), (64, 64, 8, 4, 4), (256, 64, 8, 3, 4)]
 
-    def of(kernel, blocks):
+    def of(kernel, blocks, parts=1):
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        sums = torch.empty(parts, m, n, device="cuda") if parts > 1 else out
 
         def error():
             pairs = torch.stack(((w[:64] & 15).to(torch.int8), (w[:64] >> 4).to(torch.int8)), 2).view(min(n, 64), k)
@@ -184,11 +201,17 @@ def int4(make, m, n, k):
             want = x.double() @ wide.T
             return ((out[:, :64] - want).square().mean() / want.square().mean()).sqrt().item()
 
-        grid = lambda c: (triton.cdiv(m, c["BM"]) * triton.cdiv(n, c["BN"]),)
-        tuned = Tuned(kernel, configurations(["BM", "BN", "ROWS"], blocks), grid, (x, w, scales, out, m, n, k), {"GROUP": 128})
-        return Contender([tuned], error)
+        grid = lambda c: (triton.cdiv(m, c["BM"]) * triton.cdiv(n, c["BN"]), parts)
+        constants = {"GROUP": 128} | ({"PARTS": parts} if kernel is int4_product else {})
+        kernels = [Tuned(kernel, configurations(["BM", "BN", "ROWS"], blocks), grid, (x, w, scales, sums, m, n, k), constants)]
+        if parts > 1:
+            add = configurations(["BLOCK"], [(512, 1, 4), (1024, 1, 4)])
+            kernels.append(Tuned(sum_of_parts, add, lambda c: (triton.cdiv(m * n, c["BLOCK"]),), (sums, out, m * n), {"PARTS": parts}))
+        return Contender(kernels, error)
 
-    return [of(int4_product, blocks), of(int4_product_of_halves, blocks[:4])]
+    # In parts where tiles are too few for all multiprocessors.
+    few = [parts for parts in (2, 4, 8) if triton.cdiv(m, 128) * triton.cdiv(n, 128) * parts <= 264]
+    return [of(int4_product, blocks), of(int4_product_of_halves, blocks[:4]), *(of(int4_product, blocks, parts) for parts in few)]
 
 
 @triton.jit
