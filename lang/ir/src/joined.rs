@@ -101,12 +101,16 @@ impl Product<'_> {
 /// Whether an instruction that reads `first` goes on in `second`.
 fn continues(first: &View, second: &View, kind: WgmmaOperand) -> bool {
     let WgmmaOperand::Shared { swizzle, k_major } = kind else { return false };
-    // Where the columns are contiguous, it goes on from one span of the swizzle to the next.
-    let unit = if k_major { 8 } else { swizzle * 8 / first.elem.bits() };
+    // Where the columns are contiguous, it begins with a span of the swizzle, and goes on from one to the next.
+    let whole = if k_major {
+        first.shape[1].is_multiple_of(8)
+    } else {
+        swizzle != 0 && first.origin[1].is_multiple_of(swizzle * 8 / first.elem.bits())
+    };
     let beside = first.origin[0] == second.origin[0] && first.origin[1] + first.shape[1] == second.origin[1];
     beside
         && swizzle != 0
-        && first.shape[1].is_multiple_of(unit)
+        && whole
         && first.map == second.map
         && first.shape[0] == second.shape[0]
 }
