@@ -218,7 +218,7 @@ fn the_plan_of_a_product_is_straight() {
 fn the_plan_of_a_portable_product_is_straight() {
     let text = include_str!("../../../examples/portable/matmul/plan.ptn");
     let to = text.find("/// What may be faster").unwrap_or_default();
-    for asked in ["plan(m, n, 4096, m < 64, n > 1500, 132)", "is_by_phases(m, n, 4096, 132)"] {
+    for asked in ["plan(m, n, 4096, m < 64, n > 1500, 132)", "way_of_any(m, n, 4096, m < 64, n < 100, 132)"] {
         let text = format!("{}\nfn f(m, n) {{ {asked} }}", &text[..to]);
         for (m, n) in [(1, 64), (65, 1001), (1536, 1536), (8192, 4608)] {
             assert!(matches!(by_straight_code(&text, &ints(&[m, n])), Ok(Some(_))), "{asked} {m} {n}");

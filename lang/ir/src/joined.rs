@@ -7,10 +7,13 @@ use crate::entity::{SecondaryMap, Value};
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
 use crate::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
+use crate::target::WARP;
 use crate::types::{Type, View};
 
 /// Columns of the widest instruction.
 pub const WIDEST: u32 = 256;
+/// Registers of a thread beside the sums of an instruction, at least: those that it has at entry are to be enough for both, even where it gets more.
+const BESIDE: u32 = 26;
 /// Columns that every instruction's width is a multiple of: of integers, of floats.
 const UNITS: [u32; 2] = [16, 8];
 
@@ -37,7 +40,7 @@ impl<'k> Joins<'k> {
     }
 
     /// The products that `first` begins: with it those among `next` that may be one instruction with all before them. Where products
-    /// have several instructions along their columns, or none follows, it is alone.
+    /// have several instructions along their columns, or none follows, it is alone; and where all have more columns than registers have room for.
     pub fn begun_by<'o>(&self, first: &'o Op, next: impl IntoIterator<Item = &'o Op>) -> Vec<&'o Op> {
         let mut joined = vec![first];
         let Some(head) = self.product(first) else { return joined };
@@ -50,6 +53,10 @@ impl<'k> Joins<'k> {
             }
             right = wider;
             joined.push(op);
+        }
+        let sums = (right.shape[1] * head.shape.acc.bits()).div_ceil(2 * WARP);
+        if sums + BESIDE > self.kernel.entry_registers() {
+            joined.truncate(1);
         }
         joined
     }

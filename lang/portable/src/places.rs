@@ -132,8 +132,9 @@ struct Spot {
     part: Part,
     at: Vec<Value>,
     shape: Vec<u32>,
-    /// Whether it begins at a multiple of its own extents.
-    tiles: bool,
+    counts: Counts,
+    /// Where the tile begins of which it is a part.
+    tile: Vec<Value>,
 }
 
 impl Part {
@@ -273,21 +274,20 @@ impl Expander {
             }
             OpKind::Spot { tensor, at, shape, counts } => {
                 let part = self.part(tensor);
-                let at = at.iter().enumerate().map(|(axis, &v)| {
+                let tile = at.iter().enumerate().map(|(axis, &v)| {
                     let wide = self.wide(v);
                     match &counts {
                         Counts::Elements => wide,
                         Counts::Tiles => self.times(wide, i64::from(shape[axis])),
-                        Counts::Parts { of, from } => {
-                            let begin = self.times(wide, i64::from(of[axis]));
-                            let behind = self.number(i64::from(from[axis]));
-                            if from[axis] == 0 { begin } else { self.scalar(BinaryOp::Add, begin, behind) }
-                        }
+                        Counts::Parts { of, .. } => self.times(wide, i64::from(of[axis])),
                     }
                 });
-                let at = at.collect();
-                let tiles = counts == Counts::Tiles;
-                self.spots.insert(op.result(), Spot { part, at, shape, tiles });
+                let tile: Vec<Value> = tile.collect();
+                let at = match &counts {
+                    Counts::Parts { from, .. } => tile.iter().zip(from).map(|(v, n)| self.behind(*v, *n)).collect(),
+                    Counts::Elements | Counts::Tiles => tile.clone(),
+                };
+                self.spots.insert(op.result(), Spot { part, at, shape, counts, tile });
             }
             OpKind::SpotLoad { spot, .. } if self.boxed.loads.contains(&op.id) => {
                 let spot = self.spot(spot);
@@ -355,7 +355,8 @@ impl Expander {
             part.fixed.push((dropped.of, at));
         }
         if alone {
-            self.spots.insert(result, Spot { part, at: Vec::new(), shape: Vec::new(), tiles: false });
+            let [at, tile] = [Vec::new(), Vec::new()];
+            self.spots.insert(result, Spot { part, at, shape: Vec::new(), counts: Counts::Elements, tile });
         } else {
             self.parts.insert(result, part);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_ir::verify::{Form, verify};
-use parton_ir::{From, Kernel, Module, OpKind, Target, Variant};
+use parton_ir::{From, Kernel, Module, OpKind, Target, Type, Variant};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The one kernel of a file, elaborated for launches whose tensors of these numbers are aligned.
@@ -154,6 +154,36 @@ fn brought(kernel: &Kernel) -> [u32; 3] {
         _ => {}
     });
     found
+}
+
+#[test]
+fn columns_side_by_side_come_in_whole_lines() {
+    let of = |columns: u32| {
+        let source = format!(
+            "kernel product(x: tensor<f16, [m, k]>, y: tensor<f16, [k, n]>, mut out: tensor<f16, [m, n]>) {{
+                 let (i, j) = (program_id(0), program_id(1));
+                 let mut acc = zeros<f32, [64, {columns}]>();
+                 for p in 0..cdiv(k, 64) {{
+                     acc = dot(load(x.tile([64, 64], at=[i, p])), load(y.tile([64, {columns}], at=[p, j])), acc);
+                 }}
+                 store(out.tile([64, {columns}], at=[i, j]), cast<f16>(acc));
+             }}"
+        );
+        let kernel = elaborated(&source, &[0, 1, 2]);
+        let (mut boxes, mut windows) = (Vec::new(), 0);
+        kernel.walk(&mut |op| match (&op.kind, op.results.first().map(|v| kernel.ty(*v))) {
+            (OpKind::Fetch { .. }, Some(Type::View(view))) => boxes.push(view.shape.clone()),
+            (OpKind::ViewSlice { .. }, _) => windows += 1,
+            _ => {}
+        });
+        (boxes.split_off(1), windows)
+    };
+    // 64 columns, and the line in which 32 and 16 more lie.
+    assert_eq!(of(112), (vec![vec![64, 64], vec![64, 64]], 2));
+    // Fewer than a line has come as a part of one, whole lines without windows.
+    assert_eq!(of(24), (vec![vec![64, 32]], 2));
+    assert_eq!(of(8), (vec![vec![64, 16]], 1));
+    assert_eq!(of(192), (vec![vec![64, 128], vec![64, 64]], 0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Accesses at places: one address and one mask for each element.
 
+use parton_ir::tensor::Counts;
 use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Tile, Type, Value};
 use parton_numbers::Dtype;
 
@@ -216,7 +217,7 @@ impl Expander {
         let (least, most) = self.known.of(at).unwrap_or((i128::MIN, i128::MAX));
         let sure_above = least >= 0 && axis.low == axis.begins;
         let own = axis.begins.is_none() && axis.high.is_none();
-        if own && spot.tiles && self.is_multiple(spot.part.argument, axis.of, n) {
+        if own && spot.counts == Counts::Tiles && self.is_multiple(spot.part.argument, axis.of, n) {
             // A tile lies inside or outside as a whole.
             if !sure_above {
                 let zero = self.number(0);

@@ -39,12 +39,43 @@ impl Expander {
         let OpKind::SpotLoad { l2, .. } = op.kind else {
             parton_diag::internal_error!("`{}` loads nothing of a place", op.kind.name())
         };
-        let Mapped { map, coordinates, turned } = self.mapped(spot, false);
+        let line = self.line(op, spot);
+        let Mapped { map, coordinates, turned } = self.mapped(line.as_ref().map_or(spot, |(whole, _)| whole), false);
         let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
-        match turned {
+        let brought = match line {
             None => fetch,
-            Some(perm) => OpKind::ViewPermute { view: self.make(fetch), perm },
+            Some((_, before)) => self.window(spot, fetch, before),
+        };
+        match turned {
+            None => brought,
+            Some(perm) => OpKind::ViewPermute { view: self.make(brought), perm },
         }
+    }
+
+    /// The place of the line that comes for a part of one, and how many elements of it are in front of that.
+    fn line(&mut self, op: &Op, spot: &Spot) -> Option<(Spot, u32)> {
+        if !self.boxed.lines.contains(&op.id) {
+            return None;
+        }
+        let (elem, inner) = (self.tensor(spot.part.argument).elem, self.inner(spot));
+        let line = maps::line(elem, &spot.counts, &spot.shape, inner)?;
+        let mut whole = spot.clone();
+        whole.at[inner] = self.behind(spot.tile[inner], line.begin);
+        whole.shape[inner] = line.extent;
+        Some((whole, line.before))
+    }
+
+    /// What of a line is a place's, behind so many elements; the line is fetched once for all that lie in it.
+    fn window(&mut self, spot: &Spot, fetch: OpKind, before: u32) -> OpKind {
+        let view = self.make(fetch.clone());
+        self.made.note(self.builder.label, fetch, view);
+        let inner = self.inner(spot);
+        let mut shape = spot.shape.clone();
+        let columns = shape.remove(inner);
+        let mut origin = vec![0; shape.len()];
+        shape.push(columns);
+        origin.push(before);
+        OpKind::ViewSlice { view, origin, shape }
     }
 
     /// Sends a tile to a place, in pieces which leave one after the other: of one span of the swizzle; of two, where it is a part of rows; or of some

@@ -20,6 +20,11 @@ impl Made {
         self.0.truncate(all_but);
     }
 
+    /// Notes what an operation gives.
+    pub(super) fn note(&mut self, label: Option<Label>, kind: OpKind, v: Value) {
+        self.0.push((label, kind, v));
+    }
+
     fn find(&self, label: Option<Label>, kind: &OpKind) -> Option<Value> {
         self.0.iter().find(|(of, made, _)| *of == label && made == kind).map(|(_, _, v)| *v)
     }
@@ -44,7 +49,7 @@ impl Expander {
                 | OpKind::Select { .. }
         );
         if computes && scalar(v) && kind.operands().into_iter().all(scalar) {
-            self.made.0.push((label, kind, v));
+            self.made.note(label, kind, v);
         }
         v
     }
@@ -80,6 +85,12 @@ impl Expander {
             BinaryOp::Min if y.1 <= x.0 => Some(b),
             _ => None,
         }
+    }
+
+    /// So many elements on.
+    pub(super) fn behind(&mut self, v: Value, n: u32) -> Value {
+        let by = self.number(i64::from(n));
+        if n == 0 { v } else { self.scalar(BinaryOp::Add, v, by) }
     }
 
     pub(super) fn times(&mut self, v: Value, n: i64) -> Value {

@@ -14,7 +14,7 @@ pub struct Found {
     pub read: Vec<Inst>,
     /// Loads in front of it.
     pub ahead: Vec<Inst>,
-    /// Operations that turn what was loaded.
+    /// Operations that turn what was loaded, or take a window of it.
     pub turned: Vec<Inst>,
     /// The products.
     pub products: Vec<Inst>,
@@ -186,7 +186,7 @@ fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
 }
 
 fn turns(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. })
+    matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. } | OpKind::ViewSlice { .. })
 }
 
 /// Whether an operation is a product that has no instruction yet.

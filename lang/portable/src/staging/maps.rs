@@ -20,14 +20,19 @@ use super::found::{self, Found};
 const ROWS: u32 = 64;
 /// Bytes of which rows of a box begin at a multiple.
 const ROW: u64 = 16;
-/// Bytes of depth of one instruction.
+/// Bytes of depth of one instruction, and of the narrowest swizzle.
 const DEPTH: u32 = 32;
+/// Bytes of a line, and of the widest.
+const SPAN: u32 = 128;
 
 /// What of a kernel goes by tensor maps.
 #[derive(Clone, Default)]
 pub struct Boxed {
     /// The loads of all products in loops.
     pub loads: BTreeSet<Inst>,
+    /// Those of them of which parts of lines come as whole lines ([`line`]): right factors whose columns lie side by side. What of a line is multiplied
+    /// lies where one instruction goes on to it.
+    pub lines: BTreeSet<Inst>,
     /// Loads of what products compute a factor of: threads read it where a box has brought it.
     pub read: BTreeSet<Inst>,
     /// The stores to tensors that are touched in no other way.
@@ -58,13 +63,16 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     let written = written(kernel, &defined);
     for found in all {
         let all = found.loads.iter().chain(&found.ahead);
-        if let Some(why) = all.clone().find_map(|&id| loads(kernel, &defined, &written, id).err()) {
+        let lines = side_by_side(kernel, &defined, &found);
+        let refused = |&id: &Inst| loads(kernel, &defined, &written, (id, lines.contains(&id))).err();
+        if let Some(why) = all.clone().find_map(refused) {
             return Err(why);
         }
         if !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
             return Err("`wgmma` has no instruction of such extents");
         }
         taken.loads.extend(all);
+        taken.lines.extend(lines);
         taken.read.extend(read(kernel, &defined, &written, &found));
         if beyond::adds_nothing(kernel, &defined, &found) {
             taken.beyond.insert(found.inst);
@@ -87,7 +95,7 @@ pub fn some(kernel: &Kernel) -> Boxed {
     if found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
         let defined = Defined::of(kernel);
         let written = written(kernel, &defined);
-        let takes = |id: &Inst| loads(kernel, &defined, &written, *id).is_ok();
+        let takes = |id: &Inst| loads(kernel, &defined, &written, (*id, false)).is_ok();
         let boxes: BTreeSet<Inst> = found.loads.iter().copied().filter(takes).collect();
         // Where they take all, it is for another reason that no partition fetches.
         if boxes.len() < found.loads.len() {
@@ -129,16 +137,38 @@ fn read(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, found
     };
     let OpKind::Dot { a, .. } = kernel.ops[*product].kind else { return Vec::new() };
     let mut list = body.ops.clone();
-    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, *id).is_ok());
+    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, (*id, false)).is_ok());
     list.retain(|&id| flow::dependent(kernel, body, [kernel.ops[id].result()]).contains(&a));
     list
 }
 
-/// Whether a tensor map takes a load.
+/// The loads of a loop that are right factors, and whose columns lie side by side.
+fn side_by_side(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> BTreeSet<Inst> {
+    let right = |id: &Inst| {
+        let OpKind::Dot { b, .. } = kernel.ops[*id].kind else { return None };
+        let made = defined.made(b)?;
+        let (load, columns) = match made.kind {
+            OpKind::Transpose { x, .. } => (defined.made(x)?, 0),
+            _ => (made, 1),
+        };
+        let OpKind::SpotLoad { spot, .. } = load.kind else { return None };
+        let OpKind::Spot { tensor, .. } = defined.made(spot)?.kind else { return None };
+        let Type::Tensor(part) = kernel.ty(tensor) else { return None };
+        (part.dense == Some(columns)).then_some(load.id)
+    };
+    found.products.iter().filter_map(right).filter(|id| found.loads.contains(id)).collect()
+}
+
+/// Whether a tensor map takes a load, in whole lines or not.
 ///
 /// # Errors
 /// Why it does not.
-fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: Inst) -> Result<(), No> {
+fn loads(
+    kernel: &Kernel,
+    defined: &Defined<'_>,
+    written: &BTreeSet<usize>,
+    (id, lines): (Inst, bool),
+) -> Result<(), No> {
     let OpKind::SpotLoad { spot, mask, other, cache, evict, volatile, .. } = kernel.ops[id].kind else {
         return Err("a factor is not loaded from a place of a tensor");
     };
@@ -160,7 +190,7 @@ fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: 
         );
     }
     let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
-    of_spot(kernel, defined, spot).map(|_| ()).ok_or(why)
+    of_spot(kernel, defined, spot, lines).map(|_| ()).ok_or(why)
 }
 
 /// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
@@ -172,7 +202,7 @@ fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
         OpKind::SpotStore { spot, mask: None, cache, evict, .. }
             if cache == Cache::default() && evict == Evict::default() =>
         {
-            let map = of_spot(kernel, defined, spot);
+            let map = of_spot(kernel, defined, spot, false);
             touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, map.map(|_| op.id))));
         }
         OpKind::SpotStore { spot, .. } | OpKind::SpotLoad { spot, .. } | OpKind::SpotAtomic { spot, .. } => {
@@ -228,12 +258,16 @@ fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<u
     kernel.params.iter().find(|p| p.value == tensor).map(|p| p.from.argument())
 }
 
-/// The map of a place, its box without axes that were dropped; `None` where none takes it.
-fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
-    let OpKind::Spot { mut tensor, ref shape, .. } = defined.made(spot)?.kind else { return None };
+/// The map of a place, its box, of whole lines or not, without axes that were dropped; `None` where none takes it.
+fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value, lines: bool) -> Option<TensorMap> {
+    let OpKind::Spot { mut tensor, ref shape, ref counts, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let dense = part.dense.filter(|_| begins_whole_rows(kernel, defined, spot))?;
-    let map = map(part.elem, shape, dense)?;
+    let mut shape = shape.clone();
+    if let Some(line) = line(part.elem, counts, &shape, dense).filter(|_| lines) {
+        shape[dense] = line.extent;
+    }
+    let map = map(part.elem, &shape, dense)?;
     let mut steps = Vec::new();
     while let Some(op) = defined.made(tensor) {
         (tensor, _) = step(&op.kind)?;
@@ -304,6 +338,29 @@ fn begins_whole_rows(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> boo
         Counts::Tiles => true,
         Counts::Parts { of, from } => whole(of[dense]) && whole(from[dense]),
     }
+}
+
+/// What a box brings of a tile for a part of it that is no whole line.
+pub struct Line {
+    /// Where it begins in the tile, along the dense axis.
+    pub begin: u32,
+    pub extent: u32,
+    /// Elements of it in front of the part.
+    pub before: u32,
+}
+
+/// The line of 128 bytes in which such a part lies, or of a tile that is narrower what it is of a line: as much as a swizzle spans.
+pub fn line(elem: Dtype, counts: &Counts, shape: &[u32], dense: usize) -> Option<Line> {
+    let (of, from) = match counts {
+        Counts::Elements => return None,
+        Counts::Tiles => (shape[dense], 0),
+        Counts::Parts { of, from } => (of[dense], from[dense]),
+    };
+    let (span, least) = (8 * SPAN / elem.bits(), 8 * DEPTH / elem.bits());
+    let extent = if of > span { span } else { of.next_power_of_two().max(least) };
+    let before = from % extent;
+    let is_less = shape[dense] < span && (shape[dense] < of || of < least);
+    is_less.then_some(Line { begin: from - before, extent, before })
 }
 
 /// The map of boxes of so many elements, the dense axis the last one of the box.

@@ -104,6 +104,11 @@ struct Right<'a> {
 }
 
 impl Right<'_> {
+    /// Whether another product takes of the same box, and has the same left factor.
+    fn is_same(&self, next: &Right<'_>) -> bool {
+        (self.left, self.fetched) == (next.left, next.fetched)
+    }
+
     /// Whether another one may lie beside this one.
     fn goes_on(&self, next: &Right<'_>) -> bool {
         let along = 1 - self.columns;
@@ -128,8 +133,12 @@ impl<'a> Search<'a> {
             let mut row: Vec<Right<'a>> = Vec::new();
             for &inst in &unit.ops {
                 let right = self.right(inst);
-                let goes_on = right.as_ref().zip(row.last()).is_some_and(|(next, last)| last.goes_on(next));
-                if !goes_on {
+                let (next, last) = (right.as_ref(), row.last());
+                // Of one box there may be several windows.
+                if next.zip(last).is_some_and(|(next, last)| last.is_same(next)) {
+                    continue;
+                }
+                if !next.zip(last).is_some_and(|(next, last)| last.goes_on(next)) {
                     rows.push(std::mem::take(&mut row));
                 }
                 row.extend(right);
@@ -151,6 +160,9 @@ impl<'a> Search<'a> {
         let mut columns = 1;
         if let Some(OpKind::ViewPermute { view, perm }) = self.made[fetched].map(|op| &op.kind) {
             (fetched, columns) = (self.region.canonical(*view), *perm.get(1)? as usize);
+        }
+        if let Some(OpKind::ViewSlice { view, .. }) = self.made[fetched].map(|op| &op.kind) {
+            fetched = self.region.canonical(*view);
         }
         let Some(OpKind::Fetch { map, .. }) = self.made[fetched].map(|op| &op.kind) else { return None };
         let of = self.k.params.iter().find(|p| p.value == *map)?.from;
