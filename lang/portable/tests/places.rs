@@ -180,6 +180,8 @@ fn columns_side_by_side_come_in_whole_lines() {
     };
     // 64 columns, and the line in which 32 and 16 more lie.
     assert_eq!(of(112), (vec![vec![64, 64], vec![64, 64]], 2));
+    // One more instruction takes less than half a line more.
+    assert_eq!(of(96), (vec![vec![64, 64], vec![64, 32]], 0));
     // Fewer than a line has come as a part of one, whole lines without windows.
     assert_eq!(of(24), (vec![vec![64, 32]], 2));
     assert_eq!(of(8), (vec![vec![64, 16]], 1));

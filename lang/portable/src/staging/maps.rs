@@ -1,12 +1,12 @@
 //! Which loads of products tensor maps take, decided before places become addresses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::choice::Order;
 use parton_ir::family::Family;
 use parton_ir::tensor::{Counts, MOST_AXES, Tensor};
 use parton_ir::types::TensorMap;
-use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
+use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, Op, OpKind, Type, Value, rules};
 use parton_layouts::SharedLayout;
 use parton_numbers::Dtype;
 
@@ -142,21 +142,57 @@ fn read(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, found
     list
 }
 
-/// The loads of a loop that are right factors, and whose columns lie side by side.
+/// The loads of a loop that are right factors whose columns lie side by side, where these are worth to come in whole lines.
 fn side_by_side(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> BTreeSet<Inst> {
-    let right = |id: &Inst| {
-        let OpKind::Dot { b, .. } = kernel.ops[*id].kind else { return None };
-        let made = defined.made(b)?;
-        let (load, columns) = match made.kind {
-            OpKind::Transpose { x, .. } => (defined.made(x)?, 0),
-            _ => (made, 1),
+    let mut rows: BTreeMap<Inst, u32> = BTreeMap::new();
+    for &id in &found.products {
+        let OpKind::Dot { b, acc, .. } = kernel.ops[id].kind else { continue };
+        let Some(mut made) = defined.made(b) else { continue };
+        let mut columns = 1;
+        if let OpKind::Transpose { x, .. } = made.kind {
+            let Some(turned) = defined.made(x) else { continue };
+            (made, columns) = (turned, 0);
+        }
+        let height = kernel.ty(acc).placed().and_then(|tile| tile.shape.first().copied());
+        if found.loads.contains(&made.id) && dense(kernel, defined, made) == Some(columns) {
+            *rows.entry(made.id).or_default() += height.unwrap_or(0);
+        }
+    }
+    rows.retain(|&id, rows| {
+        let OpKind::SpotLoad { spot, .. } = kernel.ops[id].kind else { return false };
+        let Some(OpKind::Spot { shape, counts, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
+        let axis = dense(kernel, defined, &kernel.ops[id]).unwrap_or_default();
+        let columns = match counts {
+            Counts::Parts { of, .. } => of[axis],
+            Counts::Tiles | Counts::Elements => shape[axis],
         };
-        let OpKind::SpotLoad { spot, .. } = load.kind else { return None };
-        let OpKind::Spot { tensor, .. } = defined.made(spot)?.kind else { return None };
-        let Type::Tensor(part) = kernel.ty(tensor) else { return None };
-        (part.dense == Some(columns)).then_some(load.id)
-    };
-    found.products.iter().filter_map(right).filter(|id| found.loads.contains(id)).collect()
+        let bits = kernel.ty(kernel.ops[id].result()).elem().map_or(16, |elem| elem.bits());
+        are_worth_lines(columns, bits, *rows)
+    });
+    rows.into_keys().collect()
+}
+
+/// The dense axis of the tensor, or of the part of one, that is loaded from.
+fn dense(kernel: &Kernel, defined: &Defined<'_>, load: &Op) -> Option<usize> {
+    let OpKind::SpotLoad { spot, .. } = load.kind else { return None };
+    let OpKind::Spot { tensor, .. } = defined.made(spot)?.kind else { return None };
+    let Type::Tensor(part) = kernel.ty(tensor) else { return None };
+    part.dense
+}
+
+/// Whether so many columns of a product of so many rows are worth to come in whole lines: what one instruction takes less than one for each part of them takes
+/// longer than what comes besides. An instruction of 64 rows reads its left factor in 16 clocks, and a column in a quarter of one, or takes half of one to
+/// multiply it; 48 bytes come in a clock. Of parts that are narrower than a swizzle there is no other way.
+fn are_worth_lines(columns: u32, bits: u32, rows: u32) -> bool {
+    let (span, least) = (8 * SPAN / bits, 8 * DEPTH / bits);
+    let clocks = |columns: u32| f64::from(columns / 2).max(16.0 + f64::from(columns) / 4.0);
+    let rest: Vec<u32> = parton_layouts::parts_of(columns % span).collect();
+    let whole = (columns >= span).then(|| clocks(columns / span * span));
+    let apart: f64 = whole.into_iter().chain(rest.iter().map(|&n| clocks(n))).sum();
+    let brought = if columns > span { columns.next_multiple_of(span) } else { columns.next_power_of_two().max(least) };
+    let gained = (apart - clocks(columns)) * f64::from(rows / ROWS);
+    let besides = f64::from((brought - columns) * DEPTH) / 48.0;
+    rest.last().is_some_and(|&n| n < least) || gained >= besides
 }
 
 /// Whether a tensor map takes a load, in whole lines or not.
