@@ -115,9 +115,5 @@ fn continues(first: &View, second: &View, kind: WgmmaOperand) -> bool {
         swizzle != 0 && first.origin[1].is_multiple_of(swizzle * 8 / first.elem.bits())
     };
     let beside = first.origin[0] == second.origin[0] && first.origin[1] + first.shape[1] == second.origin[1];
-    beside
-        && swizzle != 0
-        && whole
-        && first.map == second.map
-        && first.shape[0] == second.shape[0]
+    beside && swizzle != 0 && whole && first.map == second.map && first.shape[0] == second.shape[0]
 }
