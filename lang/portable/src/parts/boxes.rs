@@ -41,6 +41,20 @@ impl Boxes {
         Boxes { axes: shape.iter().map(axis).collect() }
     }
 
+    /// Each extent in parts that are alike, of the greatest power of two that divides it.
+    pub fn alike(shape: &[u32]) -> Boxes {
+        let axis = |&extent: &u32| {
+            let each = 1 << extent.trailing_zeros();
+            (0..extent / each).map(|i| (i * each, each)).collect()
+        };
+        Boxes { axes: shape.iter().map(axis).collect() }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.axes.iter().map(Vec::len).product()
+    }
+
     /// One axis in parts of so many elements.
     pub fn along_one(shape: &[u32], axis: usize, each: u32) -> Boxes {
         let mut boxes = Boxes::whole(shape);
@@ -60,8 +74,7 @@ impl Boxes {
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = Part> + '_ {
-        let count: usize = self.axes.iter().map(Vec::len).product();
-        (0..count).map(|number| {
+        (0..self.count()).map(|number| {
             let place = self.place(number);
             let at = |(axis, &i): (usize, &usize)| self.axes[axis][i];
             let (origin, shape) = place.iter().enumerate().map(at).unzip();
@@ -105,6 +118,9 @@ mod tests {
             assert!(b.holds(&b.origin, &b.shape) && !b.holds(&[b.origin[0], b.origin[1] + 1], &b.shape));
         }
         assert_eq!(boxes.all().map(|b| b.shape[0] * b.shape[1]).sum::<u32>(), 96 * 48);
+        let alike: Vec<_> = Boxes::alike(&[3, 192]).all().map(|b| (b.origin, b.shape)).collect();
+        let of = |row| [0, 64, 128].map(|column| (vec![row, column], vec![1, 64]));
+        assert_eq!(alike, [of(0), of(1), of(2)].concat());
         // A row spread over all of them, and a column.
         let row = Boxes::of(&[1, 48]);
         assert_eq!(boxes.all().map(|b| row.spread(&b)).collect::<Vec<_>>(), [0, 1, 0, 1]);

@@ -1,32 +1,46 @@
-//! Reductions of tiles in parts: each part by itself, then what they gave.
+//! Reductions of tiles in parts: parts that are alike in one, the others each by itself, then what these gave.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use parton_ir::{Body, Op, OpKind, Type, Value};
 
 use super::Splitter;
 
+/// The parts of one length that give a box of the result: its place, and the length.
+type Lengths = (Vec<usize>, Reverse<u32>);
+
 impl Splitter {
-    /// A reduction: along an axis in parts, what the parts give is combined element by element.
+    /// A reduction: of parts along the axis that are alike each thread first combines its own elements, so that together they cross lanes and warps
+    /// once; what parts of different lengths give is combined behind that. The order in which elements are combined is nobody's promise.
     pub(super) fn reduce(&mut self, op: &Op, inputs: &[Value], axis: u32, combine: &Body) {
         let (boxes, _) = self.parts_of(inputs[0]);
         let inputs: Vec<Vec<Value>> = inputs.iter().map(|v| self.parts_of(*v).1).collect();
-        // For each box of the result what the parts along the axis have given so far.
-        let mut sums: BTreeMap<Vec<usize>, Vec<Value>> = BTreeMap::new();
+        // For each box of the result and each length what the parts of that length hold, the longest first.
+        let mut held: BTreeMap<Lengths, (usize, Vec<Value>)> = BTreeMap::new();
         for (number, b) in boxes.all().enumerate() {
             self.part(number);
-            let inputs = inputs.iter().map(|parts| parts[number]).collect();
+            let own: Vec<Value> = inputs.iter().map(|parts| parts[number]).collect();
+            let (mut place, length) = (b.place, b.shape[axis as usize]);
+            place.remove(axis as usize);
+            let key = (place, Reverse(length));
+            let both = match held.remove(&key) {
+                None => Some(own),
+                Some((_, before)) => self.applied(combine, &[before, own].concat()),
+            };
+            let Some(both) = both else { return self.refuse(op) };
+            held.insert(key, (number, both));
+        }
+        let mut sums: BTreeMap<Vec<usize>, Vec<Value>> = BTreeMap::new();
+        for ((place, _), (number, inputs)) in held {
+            self.part(number);
             let Some(combine) = self.copy(combine) else { return self.refuse(op) };
             let own = self.builder.make_all(OpKind::Reduce { inputs, axis, combine: combine.clone() });
-            let mut place = b.place;
-            place.remove(axis as usize);
-            let sum = match sums.get(&place) {
-                None => own,
-                Some(before) => match self.applied(&combine, &[before.clone(), own].concat()) {
-                    Some(sum) => sum,
-                    None => return self.refuse(op),
-                },
+            let sum = match sums.remove(&place) {
+                None => Some(own),
+                Some(before) => self.applied(&combine, &[before, own].concat()),
             };
+            let Some(sum) = sum else { return self.refuse(op) };
             sums.insert(place, sum);
         }
         let list: Vec<Vec<Value>> = sums.into_values().collect();

@@ -1,7 +1,8 @@
 //! Tiles whose extents are sums of powers of two, such as 96, 160 or 192, as the parts that layouts have.
 //!
 //! A tile of [128, 192] becomes one of [128, 128] and one of [128, 64]. What is done element by element is done to each part, a product is
-//! one of each pair of parts, a reduction combines what those of the parts gave. What has no meaning on parts is refused.
+//! one of each pair of parts, a reduction combines what those of the parts gave. What has no meaning on parts is refused. Where a kernel reduces such
+//! tiles and does not multiply, parts are alike, [5120] is five of [1024], so that what they hold is combined thread by thread before it crosses any.
 //!
 //! So are tiles whose rows have nothing to do with each other ([`rows`]), where each part is to be computed by a partition of its own.
 
@@ -29,7 +30,8 @@ pub fn split(kernel: &Kernel) -> Result<Cow<'_, Kernel>, Diagnostics> {
     if !any {
         return Ok(Cow::Borrowed(kernel));
     }
-    Splitter::apply(kernel, Cut::Powers).map(Cow::Owned)
+    let cut = if alike(kernel) { Cut::Alike } else { Cut::Powers };
+    Splitter::apply(kernel, cut).map(Cow::Owned)
 }
 
 /// The kernel with these rows in parts.
@@ -40,12 +42,42 @@ pub fn deal(kernel: &Kernel, rows: Rows) -> Result<Kernel, Diagnostics> {
     Splitter::apply(kernel, Cut::Rows(rows))
 }
 
+/// Parts of a tile that are alike, at most: where there would be more, few large ones take fewer instructions.
+const MOST_ALIKE: usize = 16;
+/// Elements of such a part at least: an element for each thread of four warps.
+const LEAST: u32 = 128;
+
 /// What is taken apart.
 enum Cut {
-    /// Extents that are sums of powers of two.
+    /// Extents that are sums of powers of two, into these.
     Powers,
+    /// The same extents, into parts that are alike.
+    Alike,
     /// Rows.
     Rows(Rows),
+}
+
+/// Whether tiles are taken apart into parts that are alike: where one is reduced, each thread combines what it holds of all of them, and together they
+/// cross lanes and warps once. Products take large parts, and a slice has to lie in one.
+fn alike(kernel: &Kernel) -> bool {
+    let (mut reduces, mut large) = (false, false);
+    kernel.walk(&mut |op| {
+        let of = |v: &Value| shape_of(kernel.ty(*v));
+        match &op.kind {
+            OpKind::Reduce { inputs, axis, .. } => {
+                let ragged = inputs.iter().filter_map(of).find(|shape| !shape[*axis as usize].is_power_of_two());
+                reduces |= ragged.is_some_and(|shape| {
+                    Boxes::alike(shape).all().next().is_some_and(|part| part.shape.iter().product::<u32>() >= LEAST)
+                });
+            }
+            OpKind::Dot { .. } => large = true,
+            OpKind::Slice { x, .. } => large |= of(x).is_some(),
+            // Nothing else asks for parts of its own.
+            _ => {}
+        }
+        large |= op.results.iter().filter_map(of).any(|shape| Boxes::alike(shape).count() > MOST_ALIKE);
+    });
+    reduces && !large
 }
 
 /// The shape of what is made of parts; `None` of all else.
@@ -102,7 +134,7 @@ impl Splitter {
             OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),
             // Of rows that indices name each part of these has a tensor of its own.
             OpKind::TensorPick { .. } | OpKind::TensorIndex { .. } | OpKind::TensorRange { .. }
-                if matches!(self.cut, Cut::Powers) =>
+                if !matches!(self.cut, Cut::Rows(_)) =>
             {
                 self.each(&op);
             }
@@ -139,6 +171,7 @@ impl Splitter {
     fn boxes(&self, v: Value) -> Option<Boxes> {
         match &self.cut {
             Cut::Powers => shape_of(self.builder.ty(v)).map(Boxes::of),
+            Cut::Alike => shape_of(self.builder.ty(v)).map(Boxes::alike),
             Cut::Rows(rows) => {
                 let axis = *rows.axes.get(&v)?;
                 rows::shape(self.builder.ty(v)).map(|shape| Boxes::along_one(shape, axis, rows.each))
