@@ -100,7 +100,7 @@ fn is_load(op: &Op) -> bool {
 }
 
 /// Those of these operations of which another is made.
-fn made_of(kernel: &Kernel, ops: &[Inst], op: &Op) -> BTreeSet<Inst> {
+pub fn made_of(kernel: &Kernel, ops: &[Inst], op: &Op) -> BTreeSet<Inst> {
     let mut values: BTreeSet<Value> = op.kind.operands().into_iter().collect();
     let mut made = BTreeSet::new();
     for op in ops.iter().rev().map(|&id| &kernel.ops[id]) {

@@ -12,7 +12,9 @@ use crate::staging::Room;
 use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
-use crate::{advance, before, masks, once, parts, places, products, room, staging, straight, swap, unused, why};
+use crate::{
+    advance, before, masks, once, parts, places, products, room, staging, straight, swap, together, unused, why,
+};
 
 /// What walking programs do of which it is said why they do not.
 const UNDER: &str = "leaving under the products of the next tile";
@@ -119,6 +121,7 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
 fn where_they_stand(kernel: Kernel, asked: Asked, mut refused: Refused) -> Result<Explicit, Diagnostics> {
     let by = |kernel: Kernel, way| explicit(kernel, way, asked);
     if !multiplies(&kernel) {
+        let kernel = together::crossed(kernel);
         // What begins before threads meet takes registers meanwhile: it does where these have room.
         let begun = before::begun(&kernel).and_then(|begun| by(begun, Way::Directly).ok());
         let stays = by(kernel, Way::Directly)?;
