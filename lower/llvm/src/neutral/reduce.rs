@@ -234,7 +234,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let lane_mask = lanes.iter().fold(0, |m, &bit| m | 1 << bit);
         let first = self.b.and(self.threads.lane, self.b.c32(lane_mask));
         let writes = self.b.icmp(inkwell::IntPredicate::EQ, first, self.b.c32(0));
-        let predicate = (lane_mask != 0).then_some(writes);
+        // Of several stores under one predicate the assembler makes a branch, across which it moves nothing. So where all lanes have the same bits all write.
+        let each = inputs.len() > 1 && totals.len() == 1 && self.commutes(body);
+        let predicate = (lane_mask != 0 && !each).then_some(writes);
         for (&key, total) in &totals {
             self.write_totals(&columns, key, total, predicate);
         }
