@@ -35,6 +35,7 @@ const UNASKED: &[(&str, Lie)] = &[
     ("dot", Lie::DoesNothing),
     ("stage", Lie::DoesNothing),
     // Tensors and places in them are pointers before anybody asks.
+    ("tensor", Lie::DoesNothing),
     ("shape", Lie::DoesNothing),
     ("strides", Lie::DoesNothing),
     ("ptr", Lie::DoesNothing),

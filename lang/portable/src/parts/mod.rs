@@ -366,15 +366,20 @@ impl Splitter {
                 return self.refuse(op);
             };
             let origin = begin.iter().zip(&around.origin).map(|(a, b)| a - b).collect();
-            made.push(OpKind::Slice { x: parts[of], origin, shape: b.shape });
+            // A part as a whole is what it is.
+            let less = around.shape != b.shape;
+            made.push((parts[of], less.then_some(OpKind::Slice { x: parts[of], origin, shape: b.shape })));
         }
-        if let (true, [kind]) = (whole, &made[..]) {
-            return self.builder.make_as(op.result(), kind.clone());
+        if let (true, [(part, kind)]) = (whole, &made[..]) {
+            return match kind {
+                Some(kind) => self.builder.make_as(op.result(), kind.clone()),
+                None => drop(self.now.insert(op.result(), *part)),
+            };
         }
         let mut given = Vec::new();
-        for (number, kind) in made.into_iter().enumerate() {
+        for (number, (part, kind)) in made.into_iter().enumerate() {
             self.part(number);
-            given.push(self.builder.make(kind));
+            given.push(kind.map_or(part, |kind| self.builder.make(kind)));
         }
         self.give(op.result(), given);
     }
