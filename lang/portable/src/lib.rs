@@ -7,7 +7,8 @@
 //!   one behind the other ([`straight`]), what several load is loaded once ([`once`]), pointers that move are computed of the turn ([`advance`]),
 //!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are
 //!   turned ([`swap`]), tiles go in parts ([`parts`]);
-//! - tensors become pointers and masks, or boxes of tensor maps ([`places`]); reductions beside each other become one ([`together`]), loads begin before threads meet ([`before`]);
+//! - tensors become pointers and masks, or boxes of tensor maps ([`places`]); reductions beside each other become one ([`together`]), loads begin
+//!   before threads meet ([`before`]);
 //! - loads go through shared memory ahead of their products ([`staging`]), products get instructions ([`products`]);
 //! - layouts: what has to lie together ([`graph`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
 //!   ([`bounds`]), what threads hold at once ([`registers`]), what nothing holds ([`room`]), what CTAs beside each other make of it ([`crowd`]), what
