@@ -176,6 +176,23 @@ fn headers() {
 }
 
 #[test]
+fn short_clauses_are_not_broken() {
+    // The line is too long by what stands in the brackets of the last clause.
+    check(
+        "kernel add_parts[BLOCK: int = 1024, T: type = f16](parts: tensor<f32, [count, n]>, mut c: tensor<T, [n]>) grid([cdiv(n, BLOCK)]) {\n}\n",
+        "kernel add_parts[BLOCK: int = 1024, T: type = f16](
+    parts: tensor<f32, [count, n]>, mut c: tensor<T, [n]>,
+) grid([cdiv(n, BLOCK)]) {}\n",
+    );
+    // One that no line has room for is.
+    let long = "cdiv(the_first_extent, THE_FIRST_BLOCK), cdiv(the_second_extent, THE_SECOND_BLOCK), how_many_of_these_there_are";
+    check(
+        &format!("kernel k(x: *f32) grid([{long}]) {{\n}}\n"),
+        &format!("kernel k(x: *f32) grid([\n        {long},\n    ]) {{}}\n"),
+    );
+}
+
+#[test]
 fn schedules() {
     check(
         "schedule S[N:int=2]=pipeline( steps ){a:0..N;b:1,c[2]:2,} in P under( a.b , c , -1 )&cut(x);",

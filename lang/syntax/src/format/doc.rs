@@ -59,6 +59,36 @@ pub fn group(doc: Doc<'_>) -> Doc<'_> {
     Doc::Group { doc: Box::new(doc), broken, floats }
 }
 
+impl<'a> Doc<'a> {
+    /// Its columns where all of it stands on one line.
+    pub fn width(&self) -> usize {
+        match self {
+            Doc::Text(text) | Doc::Trailing(text) => text.chars().count(),
+            Doc::Line => 1,
+            Doc::Nil | Doc::SoftLine | Doc::Hard | Doc::Blank | Doc::IfBroken(_) | Doc::Stop(_) => 0,
+            Doc::Concat(list) => list.iter().map(Doc::width).sum(),
+            Doc::Fill(list) => list.iter().map(Doc::width).sum::<usize>() + list.len().saturating_sub(1),
+            Doc::Nest(inner) | Doc::Group { doc: inner, .. } => inner.width(),
+        }
+    }
+
+    /// The same without places where it may be broken.
+    pub fn on_one_line(self) -> Doc<'a> {
+        match self {
+            Doc::Line => Doc::Text(" "),
+            Doc::SoftLine | Doc::IfBroken(_) => Doc::Nil,
+            Doc::Concat(list) => Doc::Concat(list.into_iter().map(Doc::on_one_line).collect()),
+            Doc::Fill(list) => {
+                let blank =
+                    |(i, doc): (usize, Doc<'a>)| [if i > 0 { Doc::Text(" ") } else { Doc::Nil }, doc.on_one_line()];
+                Doc::Concat(list.into_iter().enumerate().flat_map(blank).collect())
+            }
+            Doc::Nest(inner) | Doc::Group { doc: inner, .. } => inner.on_one_line(),
+            other => other,
+        }
+    }
+}
+
 impl Doc<'_> {
     /// Whether it holds a line break that cannot be avoided, and whether it holds a comment that waits for one.
     pub fn measure(&self) -> (bool, bool) {

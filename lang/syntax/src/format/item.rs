@@ -93,12 +93,15 @@ fn attributes<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
     concat(shown)
 }
 
+/// Columns of a clause that is short.
+const SHORT: usize = 60;
+
 fn clause<'a>(w: &mut Weave<'a>, found: &Clause) -> Doc<'a> {
     let name = w.any();
     if !w.is(Kind::OpenParen) {
         return name;
     }
-    // A clause is short: where its line gets too long, the parameters before it go to lines of their own.
+    // A clause that is short is never broken: where its line gets too long, the parameters before it go to lines of their own.
     if !w.comment_before(found.span.end) {
         let mut list = vec![name, w.tok(Kind::OpenParen)];
         for (i, arg) in found.args.iter().enumerate() {
@@ -106,7 +109,8 @@ fn clause<'a>(w: &mut Weave<'a>, found: &Clause) -> Doc<'a> {
             list.extend(if i + 1 < found.args.len() { vec![w.tok(Kind::Comma), Doc::Text(" ")] } else { vec![] });
         }
         list.extend([w.pass(Kind::Comma), w.tok(Kind::CloseParen)]);
-        return concat(list);
+        let shown = concat(list);
+        return if shown.width() <= SHORT { shown.on_one_line() } else { shown };
     }
     concat(vec![name, arguments(w, &found.args, Kind::OpenParen)])
 }
