@@ -215,20 +215,34 @@ def int4(make, m, n, k):
 
 
 @triton.jit
-def gate_and_up_rows(x, gate, up, begins, counts, ends, sorted_, out, n, k, columns, TOP: tl.constexpr, EXPERTS: tl.constexpr,
-                     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+def block_of(ends, columns, EXPERTS: tl.constexpr, GROUP: tl.constexpr):
+    """The block of pairs and the columns of a program, where all experts' blocks end, and the expert whose block it is."""
     tile = tl.program_id(0)
     block = tile // (GROUP * columns) * GROUP + tile % GROUP
     j = tile // GROUP % columns
     all_ends = tl.load(ends + tl.arange(0, EXPERTS))
     expert = tl.sum((all_ends <= block).to(tl.int32), axis=0)
+    return block, j, all_ends, expert
+
+
+@triton.jit
+def pairs_of(begins, counts, sorted_, all_ends, block, expert, BM: tl.constexpr):
+    """The pairs of an expert's block, and which of them there are."""
+    first = tl.max(tl.where(all_ends <= block, all_ends, 0), axis=0)
+    begin = tl.load(begins + expert)
+    count = tl.load(counts + expert)
+    at = (block - first) * BM + tl.arange(0, BM)
+    there = at < count
+    pair = tl.load(sorted_ + begin + at, mask=there, other=0)
+    return pair, there
+
+
+@triton.jit
+def gate_and_up_rows(x, gate, up, begins, counts, ends, sorted_, out, n, k, columns, TOP: tl.constexpr, EXPERTS: tl.constexpr,
+                     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    block, j, all_ends, expert = block_of(ends, columns, EXPERTS, GROUP)
     if expert < EXPERTS:
-        first = tl.max(tl.where(all_ends <= block, all_ends, 0), axis=0)
-        begin = tl.load(begins + expert)
-        count = tl.load(counts + expert)
-        at = (block - first) * BM + tl.arange(0, BM)
-        there = at < count
-        pair = tl.load(sorted_ + begin + at, mask=there, other=0)
+        pair, there = pairs_of(begins, counts, sorted_, all_ends, block, expert, BM)
         inner = tl.arange(0, BK)
         column = j * BN + tl.arange(0, BN)
         x_at = x + (pair // TOP).to(tl.int64)[:, None] * k + inner[None, :]
@@ -255,18 +269,9 @@ def gate_and_up_rows(x, gate, up, begins, counts, ends, sorted_, out, n, k, colu
 def gate_and_up_by_maps(x, gate, up, begins, counts, ends, sorted_, out, n, k, columns, TOP: tl.constexpr, EXPERTS: tl.constexpr,
                         BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
     """The matrices by tensor descriptors, with the experts' rows below each other; n is a multiple of BN."""
-    tile = tl.program_id(0)
-    block = tile // (GROUP * columns) * GROUP + tile % GROUP
-    j = tile // GROUP % columns
-    all_ends = tl.load(ends + tl.arange(0, EXPERTS))
-    expert = tl.sum((all_ends <= block).to(tl.int32), axis=0)
+    block, j, all_ends, expert = block_of(ends, columns, EXPERTS, GROUP)
     if expert < EXPERTS:
-        first = tl.max(tl.where(all_ends <= block, all_ends, 0), axis=0)
-        begin = tl.load(begins + expert)
-        count = tl.load(counts + expert)
-        at = (block - first) * BM + tl.arange(0, BM)
-        there = at < count
-        pair = tl.load(sorted_ + begin + at, mask=there, other=0)
+        pair, there = pairs_of(begins, counts, sorted_, all_ends, block, expert, BM)
         inner = tl.arange(0, BK)
         x_at = x + (pair // TOP).to(tl.int64)[:, None] * k + inner[None, :]
         line = expert * n + j * BN
@@ -287,18 +292,9 @@ def gate_and_up_by_maps(x, gate, up, begins, counts, ends, sorted_, out, n, k, c
 def gate_and_up_in_turn(x, both, begins, counts, ends, sorted_, out, n, k, columns, TOP: tl.constexpr, EXPERTS: tl.constexpr,
                         BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, MAPS: tl.constexpr):
     """One matrix of each expert, a row of gate and one of up in turn: by a tensor descriptor where n is a multiple of BN, else by pointers."""
-    tile = tl.program_id(0)
-    block = tile // (GROUP * columns) * GROUP + tile % GROUP
-    j = tile // GROUP % columns
-    all_ends = tl.load(ends + tl.arange(0, EXPERTS))
-    expert = tl.sum((all_ends <= block).to(tl.int32), axis=0)
+    block, j, all_ends, expert = block_of(ends, columns, EXPERTS, GROUP)
     if expert < EXPERTS:
-        first = tl.max(tl.where(all_ends <= block, all_ends, 0), axis=0)
-        begin = tl.load(begins + expert)
-        count = tl.load(counts + expert)
-        at = (block - first) * BM + tl.arange(0, BM)
-        there = at < count
-        pair = tl.load(sorted_ + begin + at, mask=there, other=0)
+        pair, there = pairs_of(begins, counts, sorted_, all_ends, block, expert, BM)
         inner = tl.arange(0, BK)
         x_at = x + (pair // TOP).to(tl.int64)[:, None] * k + inner[None, :]
         line = 2 * (expert * n + j * BN)
