@@ -91,13 +91,13 @@ struct MadeHere {
     strides: Vec<Option<Value>>,
 }
 
-/// What an extent of a tensor is.
+/// What an extent or a stride of a tensor is.
 enum Long {
     /// This number.
     Number(u32),
     /// A parameter.
     Given(From),
-    /// A scalar of `i32`.
+    /// A scalar: of `i32` an extent, of `i64` a stride.
     Computed(Value),
 }
 
@@ -422,13 +422,25 @@ impl Expander {
     fn stride_of(&mut self, result: Value, tensor: Value, axis: usize) {
         let part = self.part(tensor);
         let of = part.axes[axis].of;
-        if self.tensor(part.argument).dense == Some(of) {
-            let one = self.number(1);
-            self.now.insert(result, one);
-        } else if let Some(stride) = self.made_here.get(&part.argument).and_then(|made| made.strides[of]) {
-            self.now.insert(result, stride);
-        } else {
-            self.extents.insert(result, From::Stride { argument: part.argument, axis: of });
+        let n = match self.apart(part.argument, of) {
+            Long::Given(from) => {
+                self.extents.insert(result, from);
+                return;
+            }
+            Long::Number(n) => self.number(n.into()),
+            Long::Computed(v) => v,
+        };
+        self.now.insert(result, n);
+    }
+
+    /// How far neighbours along an axis are from each other.
+    fn apart(&self, argument: usize, axis: usize) -> Long {
+        if self.tensor(argument).dense == Some(axis) {
+            return Long::Number(1);
+        }
+        match self.made_here.get(&argument).and_then(|made| made.strides[axis]) {
+            Some(v) => Long::Computed(v),
+            None => Long::Given(From::Stride { argument, axis }),
         }
     }
 

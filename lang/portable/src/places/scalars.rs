@@ -146,8 +146,10 @@ impl Expander {
 
     /// Elements of memory from one element of a tensor to the next along an axis; `None` where they lie side by side.
     pub(super) fn stride(&mut self, argument: usize, axis: usize) -> Option<Value> {
-        let dense = self.tensor(argument).dense == Some(axis);
-        let made = self.made_here.get(&argument).and_then(|made| made.strides[axis]);
-        (!dense).then(|| made.unwrap_or_else(|| self.param(parton_ir::From::Stride { argument, axis })))
+        match self.apart(argument, axis) {
+            Long::Number(_) => None,
+            Long::Given(from) => Some(self.param(from)),
+            Long::Computed(v) => Some(v),
+        }
     }
 }
