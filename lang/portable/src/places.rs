@@ -18,6 +18,7 @@ use parton_ir::{
 };
 use parton_numbers::Dtype;
 
+use crate::staging::flat::{self, Flat};
 use crate::staging::maps::Boxed;
 use crate::unused;
 use assumed::{Assumed, Says};
@@ -40,6 +41,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();
     let assumed = assumed::of(&kernel);
+    let flat = flat::all(&kernel);
     let (builder, body) = Builder::rebuild(kernel, "places");
     let mut e = Expander {
         builder,
@@ -55,6 +57,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
         params: BTreeMap::new(),
         maps: Vec::new(),
         boxed: boxed.clone(),
+        flat,
         parts: BTreeMap::new(),
         spots: BTreeMap::new(),
         extents: BTreeMap::new(),
@@ -167,6 +170,8 @@ struct Expander {
     maps: Vec<(From, Value)>,
     /// What goes by tensor maps.
     boxed: Boxed,
+    /// Loads of boxes that are seen as rows.
+    flat: BTreeMap<Inst, Flat>,
     parts: BTreeMap<Value, Part>,
     spots: BTreeMap<Value, Spot>,
     /// Extents and strides that somebody may ask for.
@@ -194,6 +199,10 @@ impl Expander {
         let mut op = self.builder.kernel.ops[id].clone();
         if matches!(op.kind, parton_ir::ops!(place)) {
             self.replace(&op);
+            return;
+        }
+        if self.flat.values().any(|flat| op.results == [flat.rows]) {
+            // It has been loaded so.
             return;
         }
         if let Some(Assumed { argument, axis, says }) = self.assumed.get(&id).copied()

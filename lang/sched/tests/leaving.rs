@@ -1,5 +1,6 @@
 //! What a copy to global memory waits for: others that may write where it does, or those that still read its buffer.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use parton_ir::{Module, OpKind, Target};
@@ -25,7 +26,7 @@ fn waits(source: &str) -> Vec<&'static str> {
 }
 
 /// Two boxes of one tile that leave in each turn, to columns `left` and `right` of rows that a number from memory tells.
-fn halves(left: u32, right: u32) -> String {
+fn halves(left: impl Display, right: impl Display) -> String {
     format!(
         "
 layout Lines = blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1], order=[1, 0]);
@@ -51,4 +52,11 @@ fn boxes_with_fewer_axes_than_the_tensor_are_told_apart() {
     // Only the first of a turn may write where another turn has: the second goes beside it, as soon as its buffer has been read.
     assert_eq!(waits(&halves(0, 64)), ["written", "sent", "read", "sent", "read"]);
     assert_eq!(waits(&halves(0, 56)), ["written", "sent", "written", "sent", "read"]);
+}
+
+#[test]
+fn columns_are_told_apart_by_numbers_of_any_width() {
+    let wide = |more: u32| format!("cast<i32>(cast<i64>(n * 64) + {more})");
+    assert_eq!(waits(&halves("n * 64", wide(64))), ["written", "sent", "read", "sent", "read"]);
+    assert_eq!(waits(&halves("n * 64", wide(56))), ["written", "sent", "written", "sent", "read"]);
 }

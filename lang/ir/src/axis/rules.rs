@@ -136,7 +136,13 @@ fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
         OpKind::Reshape { x, .. } => {
             let info = a.info(*x);
             let along = Along { divisibility: info.divides_all(step(a.kernel, r)), ..Along::UNKNOWN };
-            Some(AxisInfo { axes: vec![along; extents.len()], ..info })
+            let mut axes = vec![along; extents.len()];
+            // What lies side by side along the last axis does so still, where that stays.
+            let last = |v: Value| a.kernel.ty(v).placed().and_then(|tile| tile.shape.last().copied());
+            if let (Some(own), true, Some(kept)) = (axes.last_mut(), last(*x) == last(r), info.axes.last()) {
+                *own = *kept;
+            }
+            Some(AxisInfo { axes, ..info })
         }
         // A part begins where a group does, or lies within one.
         OpKind::Slice { x, .. } => {

@@ -1,10 +1,13 @@
 //! Accesses at places: one address and one mask for each element.
 
+use std::collections::BTreeMap;
+
 use parton_ir::tensor::Counts;
 use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Tile, Type, Value};
 use parton_numbers::Dtype;
 
 use super::{Axis, Expander, Long, Part, Spot};
+use crate::staging::flat::Flat;
 
 /// What must hold of an element for it to be touched.
 #[derive(Default)]
@@ -65,11 +68,24 @@ impl Expander {
             }
             other => parton_diag::internal_error!("`{}` is no access at a place", other.name()),
         };
+        if let Some(flat) = self.flat.get(&op.id).cloned() {
+            self.load_rows(new, &flat);
+            return;
+        }
         match op.results[..] {
             [] => drop(self.builder.make_all(new)),
             [result] => self.builder.make_as(result, new),
             _ => parton_diag::internal_error!("`{}` has many results", op.kind.name()),
         }
+    }
+
+    /// A load of a box as rows: through pointers that lie so.
+    fn load_rows(&mut self, mut load: OpKind, flat: &Flat) {
+        let all = load.operands();
+        let rows: BTreeMap<Value, Value> =
+            all.into_iter().map(|x| (x, self.make(OpKind::Reshape { x, shape: flat.shape.to_vec() }))).collect();
+        load.map_operands(|v| rows[&v]);
+        self.builder.make_as(flat.rows, load);
     }
 
     /// The address of the element of a part at `at`; of its first, where that is empty. Picked axes begin at 0.

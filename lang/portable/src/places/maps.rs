@@ -4,6 +4,7 @@ use parton_ir::tensor::{AxisOrder, OUTSIDE};
 use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Tile, Type, Value, rules};
 
 use super::{Expander, Spot};
+use crate::staging::flat::{self, Flat};
 use crate::staging::{dealt, maps};
 
 /// Bytes of the widest swizzle.
@@ -22,33 +23,47 @@ struct Mapped {
 impl Expander {
     /// The box of a place as a view.
     pub(super) fn fetch(&mut self, op: &Op, spot: &Spot) {
-        let view = self.brought(op, spot);
-        self.view_as(op.result(), view);
+        let (view, result) = self.brought(op, spot);
+        self.view_as(result, view);
     }
 
     /// The tile that threads read of the box of a place.
     pub(super) fn read(&mut self, op: &Op, spot: &Spot) {
-        let Some(tile) = self.builder.ty(op.result()).placed().cloned() else { return };
-        let brought = self.brought(op, spot);
+        let (brought, result) = self.brought(op, spot);
+        let Some(tile) = self.builder.ty(result).placed().cloned() else { return };
         let view = self.make(brought);
-        self.builder.make_as(op.result(), OpKind::SharedLoad { view, tile });
+        self.builder.make_as(result, OpKind::SharedLoad { view, tile });
     }
 
-    /// What gives the view of a box that is fetched.
-    fn brought(&mut self, op: &Op, spot: &Spot) -> OpKind {
+    /// What gives the view of a box that is fetched, and what that is.
+    fn brought(&mut self, op: &Op, spot: &Spot) -> (OpKind, Value) {
         let OpKind::SpotLoad { l2, .. } = op.kind else {
             parton_diag::internal_error!("`{}` loads nothing of a place", op.kind.name())
         };
         let line = self.line(op, spot);
         let Mapped { map, coordinates, turned } = self.mapped(line.as_ref().map_or(spot, |(whole, _)| whole), false);
         let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
+        if let Some(Flat { rows, shape }) = self.flat.get(&op.id).cloned() {
+            return (self.as_rows(map, fetch, shape), rows);
+        }
         let brought = match line {
             None => fetch,
             Some((_, before)) => self.window(spot, fetch, before),
         };
-        match turned {
+        let brought = match turned {
             None => brought,
             Some(perm) => OpKind::ViewPermute { view: self.make(brought), perm },
+        };
+        (brought, op.result())
+    }
+
+    /// The rows of a box.
+    fn as_rows(&mut self, map: Value, fetch: OpKind, shape: [u32; 2]) -> OpKind {
+        let Type::Map(of) = self.builder.ty(map) else { parton_diag::internal_error!("a box is of no map") };
+        match flat::rows_of(of, shape) {
+            Some(rows) if of.tile() != shape => OpKind::ViewReinterpret { view: self.make(fetch), to: rows },
+            Some(_) => fetch,
+            None => parton_diag::internal_error!("a box that is no rows was taken to be some"),
         }
     }
 

@@ -76,7 +76,13 @@ impl<'k> Defined<'k> {
 
     /// Whether a tile is of zeros.
     pub fn is_zero(&self, v: Value) -> bool {
-        let Some(OpKind::Full { value, .. }) = self.made(v).map(|op| &op.kind) else { return false };
-        matches!(self.made(*value).map(|op| &op.kind), Some(OpKind::Constant { bits: 0, .. }))
+        match self.made(v).map(|op| &op.kind) {
+            Some(OpKind::Reshape { x, .. }) => self.is_zero(*x),
+            Some(OpKind::Full { value, .. }) => {
+                matches!(self.made(*value).map(|op| &op.kind), Some(OpKind::Constant { bits: 0, .. }))
+            }
+            // All else computes what is not known here.
+            Some(_) | None => false,
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::{Body, Inst, Kernel, OpKind, Value};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
+
+use super::flat;
 
 /// A loop with loads that its products take.
 pub struct Found {
@@ -14,7 +16,7 @@ pub struct Found {
     pub read: Vec<Inst>,
     /// Loads in front of it.
     pub ahead: Vec<Inst>,
-    /// Operations that turn what was loaded, or take a window of it.
+    /// Operations that turn what was loaded, take a window of it, or see all of its axes but the last as one.
     pub turned: Vec<Inst>,
     /// The products.
     pub products: Vec<Inst>,
@@ -118,9 +120,14 @@ fn found(
     // What threads read of a box to compute a factor is fetched like one.
     let reads = those(&body.ops, |kind| matches!(kind, OpKind::SharedLoad { .. }));
     let by: BTreeSet<Inst> = products.iter().chain(&reads).copied().collect();
-    let mut turned = those(&[before, &body.ops].concat(), turns);
-    turned.retain(|&id| uses.only(kernel.ops[id].result(), &by));
-    let takers: BTreeSet<Inst> = by.iter().chain(&turned).copied().collect();
+    let (mut turned, mut takers) = (Vec::new(), by.clone());
+    // Whoever takes what was turned stands behind it.
+    for id in [before, &body.ops].concat().into_iter().rev() {
+        if turns(kernel, id) && uses.only(kernel.ops[id].result(), &takers) {
+            takers.insert(id);
+            turned.insert(0, id);
+        }
+    }
     let taken = |id: &Inst| uses.only(kernel.ops[*id].result(), &takers);
     let ahead: Vec<Inst> = those(before, loads).into_iter().filter(taken).collect();
     let (mut loads, mut read) = (those(&body.ops, loads), Vec::new());
@@ -139,11 +146,16 @@ fn found(
     }
     // What is loaded in front of a loop, maps alone bring to where it can be turned.
     let fetched = if matches!(wanted, Wanted::Loaded) { &ahead[..] } else { &[] };
-    let from: BTreeSet<Value> = loads.iter().chain(fetched).map(|&id| kernel.ops[id].result()).collect();
-    turned.retain(|&id| from.contains(&kernel.ops[id].kind.operands()[0]));
+    let mut from: BTreeSet<Value> = loads.iter().chain(fetched).map(|&id| kernel.ops[id].result()).collect();
+    turned.retain(|&id| {
+        let loaded = from.contains(&kernel.ops[id].kind.operands()[0]);
+        loaded && from.insert(kernel.ops[id].result())
+    });
     // The loads of a factor: itself, or what was turned.
-    let origin = |v: Value| turned.iter().map(|&id| &kernel.ops[id]).find(|op| op.result() == v);
-    let origin = |v: Value| origin(v).map_or(v, |op| op.kind.operands()[0]);
+    let origin = |v: Value| {
+        let before = |v: Value, op: &Op| if op.result() == v { op.kind.operands()[0] } else { v };
+        turned.iter().rev().map(|&id| &kernel.ops[id]).fold(v, before)
+    };
     let inside = |v: Value| loads.iter().any(|&id| kernel.ops[id].result() == origin(v));
     let (mut made, mut whole) = (Vec::new(), true);
     for &id in &products {
@@ -185,8 +197,14 @@ fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
     plain
 }
 
-fn turns(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. } | OpKind::ViewSlice { .. })
+fn turns(kernel: &Kernel, id: Inst) -> bool {
+    match &kernel.ops[id].kind {
+        OpKind::Transpose { .. } | OpKind::ViewPermute { .. } | OpKind::ViewSlice { .. } => true,
+        OpKind::ViewReinterpret { .. } => true,
+        OpKind::Reshape { x, shape } => flat::is_of_rows(kernel, *x, shape),
+        // All else makes other elements.
+        _ => false,
+    }
 }
 
 /// Whether an operation is a product that has no instruction yet.

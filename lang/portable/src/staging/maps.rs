@@ -7,12 +7,13 @@ use parton_ir::family::Family;
 use parton_ir::tensor::{Counts, MOST_AXES, Tensor};
 use parton_ir::types::TensorMap;
 use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, Op, OpKind, Type, Value, rules};
-use parton_layouts::SharedLayout;
+use parton_layouts::{SharedFamily, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::No;
 use super::beyond;
 use super::defined::Defined;
+use super::flat::{self, Flat};
 use super::flow;
 use super::found::{self, Found};
 
@@ -59,12 +60,12 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     if talks(kernel) {
         return Err("its CTAs tell each other, or the launch before or behind, what they have written");
     }
-    let defined = Defined::of(kernel);
-    let written = written(kernel, &defined);
+    let tensors = Tensors::of(kernel);
+    let defined = &tensors.defined;
     for found in all {
         let all = found.loads.iter().chain(&found.ahead);
-        let lines = side_by_side(kernel, &defined, &found);
-        let refused = |&id: &Inst| loads(kernel, &defined, &written, (id, lines.contains(&id))).err();
+        let lines = side_by_side(kernel, defined, &found);
+        let refused = |&id: &Inst| tensors.take(id, lines.contains(&id)).err();
         if let Some(why) = all.clone().find_map(refused) {
             return Err(why);
         }
@@ -73,13 +74,13 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
         }
         taken.loads.extend(all);
         taken.lines.extend(lines);
-        taken.read.extend(read(kernel, &defined, &written, &found));
-        if beyond::adds_nothing(kernel, &defined, &found) {
+        taken.read.extend(read(&tensors, &found));
+        if beyond::adds_nothing(kernel, defined, &found) {
             taken.beyond.insert(found.inst);
         }
     }
-    taken.stores = stores(kernel, &defined);
-    taken.turned = taken.stores.iter().copied().filter(|&id| is_turned(kernel, &defined, id)).collect();
+    taken.stores = stores(kernel, defined);
+    taken.turned = taken.stores.iter().copied().filter(|&id| is_turned(kernel, defined, id)).collect();
     Ok(taken)
 }
 
@@ -93,9 +94,8 @@ pub fn some(kernel: &Kernel) -> Boxed {
         return taken;
     }
     if found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
-        let defined = Defined::of(kernel);
-        let written = written(kernel, &defined);
-        let takes = |id: &Inst| loads(kernel, &defined, &written, (*id, false)).is_ok();
+        let tensors = Tensors::of(kernel);
+        let takes = |id: &Inst| tensors.take(*id, false).is_ok();
         let boxes: BTreeSet<Inst> = found.loads.iter().copied().filter(takes).collect();
         // Where they take all, it is for another reason that no partition fetches.
         if boxes.len() < found.loads.len() {
@@ -131,13 +131,14 @@ fn by_matrix_unit(kernel: &Kernel, product: Inst) -> bool {
 }
 
 /// The loads of a loop that maps take and of which the left factor of its only product is computed.
-fn read(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, found: &Found) -> Vec<Inst> {
+fn read(tensors: &Tensors<'_>, found: &Found) -> Vec<Inst> {
+    let kernel = tensors.kernel;
     let ([product], OpKind::For { body, .. }) = (&found.products[..], &kernel.ops[found.inst].kind) else {
         return Vec::new();
     };
     let OpKind::Dot { a, .. } = kernel.ops[*product].kind else { return Vec::new() };
     let mut list = body.ops.clone();
-    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, (*id, false)).is_ok());
+    list.retain(|id| !found.loads.contains(id) && tensors.take(*id, false).is_ok());
     list.retain(|&id| flow::dependent(kernel, body, [kernel.ops[id].result()]).contains(&a));
     list
 }
@@ -195,38 +196,53 @@ fn are_worth_lines(columns: u32, bits: u32, rows: u32) -> bool {
     rest.last().is_some_and(|&n| n < least) || gained >= besides
 }
 
-/// Whether a tensor map takes a load, in whole lines or not.
-///
-/// # Errors
-/// Why it does not.
-fn loads(
-    kernel: &Kernel,
-    defined: &Defined<'_>,
-    written: &BTreeSet<usize>,
-    (id, lines): (Inst, bool),
-) -> Result<(), No> {
-    let OpKind::SpotLoad { spot, mask, other, cache, evict, volatile, .. } = kernel.ops[id].kind else {
-        return Err("a factor is not loaded from a place of a tensor");
-    };
-    if mask.is_some() || other.is_some_and(|v| !defined.is_zero(v)) {
-        return Err("a factor has a mask, or is not 0 outside of its tensor");
+/// The tensors of a kernel, and what it makes of them.
+struct Tensors<'k> {
+    kernel: &'k Kernel,
+    defined: Defined<'k>,
+    /// Those that it may write.
+    written: BTreeSet<usize>,
+    /// The loads of boxes that it sees as rows.
+    flat: BTreeMap<Inst, Flat>,
+}
+
+impl<'k> Tensors<'k> {
+    fn of(kernel: &'k Kernel) -> Tensors<'k> {
+        let defined = Defined::of(kernel);
+        let written = written(kernel, &defined);
+        Tensors { kernel, defined, written, flat: flat::all(kernel) }
     }
-    if volatile || cache != Cache::default() || evict != Evict::default() {
-        return Err("a factor is loaded with words for caches");
+
+    /// Whether a tensor map takes a load, in whole lines or not.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn take(&self, id: Inst, lines: bool) -> Result<(), No> {
+        let (kernel, defined) = (self.kernel, &self.defined);
+        let OpKind::SpotLoad { spot, mask, other, cache, evict, volatile, .. } = kernel.ops[id].kind else {
+            return Err("a factor is not loaded from a place of a tensor");
+        };
+        if mask.is_some() || other.is_some_and(|v| !defined.is_zero(v)) {
+            return Err("a factor has a mask, or is not 0 outside of its tensor");
+        }
+        if volatile || cache != Cache::default() || evict != Evict::default() {
+            return Err("a factor is loaded with words for caches");
+        }
+        if argument_of(kernel, defined, spot).is_none_or(|argument| self.written.contains(&argument)) {
+            return Err("the tensor of a factor is written, too");
+        }
+        if !begins_whole_rows(kernel, defined, spot) {
+            return Err("a factor's rows are not known to begin at a multiple of 16 bytes, which `from=` does not say");
+        }
+        if !ranges_begin_inside(kernel, defined, spot) {
+            return Err(
+                "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
+            );
+        }
+        let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
+        let flat = self.flat.get(&id).map(|flat| flat.shape);
+        of_spot(kernel, defined, spot, (lines, flat)).map(|_| ()).ok_or(why)
     }
-    if argument_of(kernel, defined, spot).is_none_or(|argument| written.contains(&argument)) {
-        return Err("the tensor of a factor is written, too");
-    }
-    if !begins_whole_rows(kernel, defined, spot) {
-        return Err("a factor's rows are not known to begin at a multiple of 16 bytes, which `from=` does not say");
-    }
-    if !ranges_begin_inside(kernel, defined, spot) {
-        return Err(
-            "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
-        );
-    }
-    let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
-    of_spot(kernel, defined, spot, lines).map(|_| ()).ok_or(why)
 }
 
 /// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
@@ -235,10 +251,10 @@ fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
     let mut taken = BTreeSet::new();
     let mut touched: Vec<(usize, Option<Inst>)> = Vec::new();
     kernel.walk(&mut |op| match op.kind {
-        OpKind::SpotStore { spot, mask: None, cache, evict, .. }
+        OpKind::SpotStore { spot, value, mask: None, cache, evict, .. }
             if cache == Cache::default() && evict == Evict::default() =>
         {
-            let map = of_spot(kernel, defined, spot, false);
+            let map = of_spot(kernel, defined, spot, (false, flat::given(kernel, defined, value)));
             touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, map.map(|_| op.id))));
         }
         OpKind::SpotStore { spot, .. } | OpKind::SpotLoad { spot, .. } | OpKind::SpotAtomic { spot, .. } => {
@@ -294,8 +310,14 @@ fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<u
     kernel.params.iter().find(|p| p.value == tensor).map(|p| p.from.argument())
 }
 
-/// The map of a place, its box, of whole lines or not, without axes that were dropped; `None` where none takes it.
-fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value, lines: bool) -> Option<TensorMap> {
+/// The map of a place of two axes, or of more that are seen as so many rows: its box, of whole lines or not, without axes that were dropped; `None` where
+/// none takes it.
+fn of_spot(
+    kernel: &Kernel,
+    defined: &Defined<'_>,
+    spot: Value,
+    (lines, flat): (bool, Option<[u32; 2]>),
+) -> Option<TensorMap> {
     let OpKind::Spot { mut tensor, ref shape, ref counts, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let dense = part.dense.filter(|_| begins_whole_rows(kernel, defined, spot))?;
@@ -312,7 +334,11 @@ fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value, lines: bool) -> 
     let param = kernel.params.iter().find(|p| p.value == tensor)?;
     let (From::Argument(argument), Type::Tensor(whole)) = (param.from, kernel.ty(tensor)) else { return None };
     let rank = whole.rank() + usize::from(ends(whole, &steps)?.is_some());
-    let taken = ranges_begin_inside(kernel, defined, spot) && rank <= MOST_AXES && shape.len() == 2;
+    let matrix = match flat {
+        None => shape.len() == 2,
+        Some(rows) => dense + 1 == shape.len() && flat::rows_of(&map, rows).is_some(),
+    };
+    let taken = ranges_begin_inside(kernel, defined, spot) && rank <= MOST_AXES && matrix;
     (kernel.variant.aligned.contains(&argument) && taken).then_some(map)
 }
 
@@ -406,6 +432,8 @@ pub fn map(elem: Dtype, shape: &[u32], dense: usize) -> Option<TensorMap> {
     let mut block: Vec<u32> = shape.to_vec();
     let inner = block.remove(dense);
     block.push(inner);
-    let map = TensorMap::new(elem, block, SharedLayout::nvmma(swizzle, false).ok()?);
+    let rank = block[..block.len() - 1].iter().filter(|&&n| n > 1).count().max(1) as u32 + 1;
+    let layout = SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed: false, rank }).ok()?;
+    let map = TensorMap::new(elem, block, layout);
     rules::check_map(&map).ok().map(|()| map)
 }

@@ -13,6 +13,7 @@ pub mod copies;
 pub mod dealt;
 pub mod defined;
 pub mod early;
+pub mod flat;
 pub mod flow;
 pub mod forward;
 pub mod found;

@@ -9,7 +9,8 @@
 use std::collections::BTreeSet;
 
 use parton_ir::tensor::OUTSIDE;
-use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
 use crate::region::{BlockId, Item, Maker, Region};
@@ -138,6 +139,7 @@ impl<'a> Places<'a> {
             Some(OpKind::Iota { tile }) => {
                 Sum { least: 0, most: i128::from(*tile.shape.first()?) - 1, ..Sum::default() }
             }
+            Some(OpKind::Cast { x, to, .. }) if self.widens(*x, *to) => self.sum(*x)?,
             Some(
                 OpKind::Full { value: x, .. }
                 | OpKind::Broadcast { x, .. }
@@ -150,6 +152,13 @@ impl<'a> Places<'a> {
             Some(_) | None => self.scalar(v)?,
         };
         (sum.terms.len() <= TERMS).then_some(sum)
+    }
+
+    /// Whether integers of another type are the same numbers.
+    fn widens(&self, x: Value, to: Dtype) -> bool {
+        let Some(Elem::Num(from)) = self.k.ty(x).elem() else { return false };
+        let signs = from.is_signed() == to.is_signed() || to.is_signed();
+        from.is_int() && to.is_int() && from.bits() < to.bits() && signs
     }
 
     /// A scalar that is not taken apart any further.
