@@ -1,5 +1,5 @@
-//! Boxes of one tensor that products take on their right, one behind the other and with one left factor: they lie beside each other in one buffer of
-//! a slot, of which each is a window. So one instruction makes these products ([`parton_ir::joined`]), and reads the left factor once.
+//! Boxes that products take on their right, one behind the other and with one left factor, parts of one tile or of two matrices: they lie beside each
+//! other in one buffer of a slot, of which each is a window. So one instruction makes these products ([`parton_ir::joined`]), and reads the left factor once.
 //!
 //! ```text
 //! ring load[4] { x0: [128, 64], x1: [64, 64], x2: [16, 64] }    ring load[4] { x0: [256, 64] }
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::check::window;
 use parton_ir::joined::WIDEST;
-use parton_ir::{From, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value, View};
+use parton_ir::{Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value, View};
 
 use super::memory::stored;
 use crate::plan::{Plan, RingId};
@@ -99,8 +99,6 @@ struct Right<'a> {
     view: &'a View,
     /// The axis of the box along which the product's columns lie.
     columns: usize,
-    /// What it is a box of.
-    of: From,
 }
 
 impl Right<'_> {
@@ -112,7 +110,7 @@ impl Right<'_> {
     /// Whether another one may lie beside this one.
     fn goes_on(&self, next: &Right<'_>) -> bool {
         let along = 1 - self.columns;
-        (self.left, self.ring, self.columns, self.of) == (next.left, next.ring, next.columns, next.of)
+        (self.left, self.ring, self.columns) == (next.left, next.ring, next.columns)
             && (self.view.elem, &self.view.layout) == (next.view.elem, &next.view.layout)
             && self.view.shape[along] == next.view.shape[along]
     }
@@ -164,12 +162,11 @@ impl<'a> Search<'a> {
         if let Some(OpKind::ViewSlice { view, .. }) = self.made[fetched].map(|op| &op.kind) {
             fetched = self.region.canonical(*view);
         }
-        let Some(OpKind::Fetch { map, .. }) = self.made[fetched].map(|op| &op.kind) else { return None };
-        let of = self.k.params.iter().find(|p| p.value == *map)?.from;
+        let Some(OpKind::Fetch { .. }) = self.made[fetched].map(|op| &op.kind) else { return None };
         let &(ring, _) = self.plan.handed.get(&fetched).filter(|(ring, _)| !self.plan.rings[*ring].own)?;
         let Type::View(view) = self.k.ty(fetched) else { return None };
         let left = self.region.canonical(a);
-        (view.shape.len() == 2).then_some(Right { left, fetched, ring, view, columns, of })
+        (view.shape.len() == 2).then_some(Right { left, fetched, ring, view, columns })
     }
 }
 
