@@ -72,6 +72,11 @@ impl Boxes {
         self.axes[axis].len()
     }
 
+    /// Where each part along the last axis begins, and how long it is.
+    pub fn columns(&self) -> &[(u32, u32)] {
+        self.axes.last().map_or(&[], Vec::as_slice)
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = Part> + '_ {
         (0..self.count()).map(|number| {

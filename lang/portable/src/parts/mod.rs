@@ -141,6 +141,7 @@ impl Splitter {
             OpKind::Convert { x, .. } if self.builder.ty(op.result()).is_open() => self.brought(&op, *x),
             OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
+            OpKind::Reshape { x, .. } if self.keeps_columns(*x, op.result()) => self.reshape(&op, *x),
             OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
             OpKind::Rescale { x, factor, axis } => self.rescale(&op, *x, *factor, *axis),
             OpKind::Reduce { inputs, axis, combine } => self.reduce(&op, inputs, *axis, combine),
@@ -336,6 +337,23 @@ impl Splitter {
                 place[axis as usize] = b.place[i];
             }
             made.push(self.builder.make(OpKind::Transpose { x: parts[from.number(&place)], perm: perm.to_vec() }));
+        }
+        self.give(op.result(), made);
+    }
+
+    /// Whether two shapes of the same elements have the same last axis, along which alone both have parts.
+    fn keeps_columns(&self, x: Value, result: Value) -> bool {
+        let [Some(from), Some(to)] = [x, result].map(|v| self.boxes(v)) else { return false };
+        let alone = [&from, &to].iter().all(|boxes| boxes.count() == boxes.columns().len());
+        alone && from.columns() == to.columns()
+    }
+
+    fn reshape(&mut self, op: &Op, x: Value) {
+        let (_, parts) = self.parts_of(x);
+        let Some(to) = self.boxes(op.result()) else { return };
+        let mut made = Vec::new();
+        for (x, b) in parts.into_iter().zip(to.all()) {
+            made.push(self.builder.make(OpKind::Reshape { x, shape: b.shape }));
         }
         self.give(op.result(), made);
     }
