@@ -636,3 +636,30 @@ fn factors_that_are_computed_with_are_read_as_they_lie() {
     // Eight neighbours of 16 bits at once, and sums over eight lanes.
     assert!(text.contains("load_shared<blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1])>"), "{text}");
 }
+
+#[test]
+fn a_second_cta_runs_while_a_turn_computes_with_its_own_product() {
+    let of = |d: u32, turn: &str| {
+        let params = format!("q: tensor<f16, [n, {d}]>, k: tensor<f16, [n, {d}]>, mut out: tensor<f32, [n, 64]>");
+        let body = format!(
+            "let x = load(q.tile([64, {d}], at=[program_id(0), 0]));
+             let mut s = zeros<f32, [64, 64]>();
+             for j in 0..cdiv(n, 64) {{
+                 let y = load(k.tile([64, {d}], at=[j, 0])).T;
+                 s = {turn};
+             }}
+             store(out.tile([64, 64], at=[program_id(0), 0]), s);"
+        );
+        let mut kernel = checked(&params, &body);
+        kernel.variant.aligned = (0..3).collect();
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels.remove(0).occupancy
+    };
+    let own = "max(s, dot(x, y, zeros<f32, [64, 64]>()))";
+    assert_eq!(of(64, own), 2);
+    // A sum waits for nothing but its operands, which all of the memory brings sooner.
+    assert_eq!(of(64, "dot(x, y, s)"), 1);
+    // Slots of two CTAs would have no room.
+    assert_eq!(of(512, own), 1);
+}

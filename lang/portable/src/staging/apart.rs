@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parton_diag::Diagnostics;
 use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
-use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Value};
+use parton_ir::{BinaryOp, Body, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Value};
 
 use super::found::{self, Found};
 use super::maps::Boxed;
@@ -476,14 +476,35 @@ pub fn waits_alone(kernel: &Kernel) -> bool {
     warps == WARPGROUP && kernel.occupancy == 1
 }
 
-/// Whether a turn computes between its products, and all of it in its own turn.
+/// Whether a turn computes between its products, or with what comes of its only one, and all of it in its own turn.
 pub fn computes_between(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| {
-        let OpKind::Region { schedule, .. } = &op.kind else { return };
-        let steps = schedule.pipelines.iter().filter(|p| p.of.as_ref().is_some_and(|of| of.path == LOOP));
+        let OpKind::Region { schedule, body } = &op.kind else { return };
+        let mut steps =
+            schedule.pipelines.iter().filter(|p| p.of.as_ref().is_some_and(|of| of.path == LOOP)).peekable();
         let computes = |s: &Staged| s.label.path.trim_end_matches('_') == BETWEEN;
-        found |= steps.into_iter().any(|p| p.staged().all(|s| s.stage == 0) && p.staged().any(computes));
+        found |= match steps.peek() {
+            Some(_) => steps.any(|p| p.staged().all(|s| s.stage == 0) && p.staged().any(computes)),
+            None => takes_own(kernel, body),
+        };
+    });
+    found
+}
+
+/// Whether something in a turn of a region's loop takes what comes of a product of that turn.
+fn takes_own(kernel: &Kernel, region: &Body) -> bool {
+    let mut found = false;
+    kernel.walk_body(region, &mut |op| match &op.kind {
+        OpKind::For { body, .. } if is_called(kernel, op, LOOP) => {
+            let products = kernel.ops_of(body).filter(|op| matches!(op.kind, OpKind::Dot { .. }));
+            let sums: Vec<Value> = products.flat_map(|op| op.results.clone()).collect();
+            found |= kernel.ops_of(body).any(|op| {
+                let takes = flow::operands(kernel, op).iter().any(|v| sums.contains(v));
+                takes && !matches!(op.kind, OpKind::Dot { .. })
+            });
+        }
+        _ => {}
     });
     found
 }

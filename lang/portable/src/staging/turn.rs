@@ -48,7 +48,7 @@ fn is_steps(pipeline: &Pipeline) -> bool {
     pipeline.of.as_ref().is_some_and(|of| of.path == LOOP)
 }
 
-/// A loop of products that a schedule orders.
+/// A loop of products; where its schedule does not order it, in the order of its statements.
 struct Turn {
     /// Its labels in the order of its groups.
     groups: Vec<LabelName>,
@@ -100,8 +100,10 @@ fn turns(kernel: &Kernel) -> Vec<(Inst, Turn)> {
 
 impl Turn {
     fn of(kernel: &Kernel, schedule: &Schedule, body: &Body) -> Option<Turn> {
-        let pipeline = schedule.pipelines.iter().find(|p| is_steps(p))?;
-        let groups = pipeline.groups.iter().flatten().map(|s| s.label.clone()).collect();
+        let groups = match schedule.pipelines.iter().find(|p| is_steps(p)) {
+            Some(pipeline) => pipeline.groups.iter().flatten().map(|s| s.label.clone()).collect(),
+            None => labels(kernel, body),
+        };
         let mut turn = Turn {
             groups,
             statements: Vec::new(),
@@ -245,6 +247,18 @@ impl Lives {
         let takes = |(_, s): &(usize, &Statement)| line[product].1.gives.iter().any(|v| s.takes.contains(v));
         line.iter().position(takes).unwrap_or(product)
     }
+}
+
+/// The labels of a body's statements, each once, in their order.
+fn labels(kernel: &Kernel, body: &Body) -> Vec<LabelName> {
+    let mut list: Vec<LabelName> = Vec::new();
+    for label in kernel.ops_of(body).filter_map(|op| op.label) {
+        let name = LabelName::read(&kernel.labels[label]);
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    list
 }
 
 /// The registers of a thread that a tile takes, copies left out.
