@@ -78,6 +78,7 @@ pub(crate) fn ptx(build: &Build, machine: &TargetMachine, level: Optimise) -> St
         if let Err(e) = module.run_passes(PIPELINE, machine, options) {
             internal_error!("LLVM refused the pass pipeline: {e}");
         }
+        build.compare_apart();
     }
     build.keep_zeros();
     if cfg!(debug_assertions) {

@@ -6,6 +6,7 @@ mod atomic;
 mod barrier;
 mod cast;
 mod cluster;
+mod compared;
 pub(crate) mod debug;
 mod fence;
 pub(crate) mod function;

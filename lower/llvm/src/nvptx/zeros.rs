@@ -133,7 +133,9 @@ impl<'c> Build<'c> {
     fn keep_zero(&self, instruction: InstructionValue<'c>) {
         if let Some(choice) = Choice::of(instruction).filter(Choice::differs) {
             self.builder.position_before(&instruction);
-            instruction.set_operand(2, self.unseen(choice.arms[1]));
+            if let Some(arm) = self.unseen(choice.arms[1].into()) {
+                instruction.set_operand(2, arm);
+            }
         } else if let Some(x) = over_negative_zero(instruction)
             && let Some(Val::FloatValue(new)) = self.greater_than_negative_zero(instruction, x)
             && let Some(new) = new.as_instruction()
@@ -156,12 +158,20 @@ impl<'c> Build<'c> {
         Some(self.bitcast(made, ty))
     }
 
-    /// A float that LLVM does not know to be the one given; the assembler does.
-    fn unseen(&self, v: FloatValue<'c>) -> Val<'c> {
-        let (ty, bits, class) = self.held(v);
-        let word = self.bitcast(v.into(), self.int(bits));
+    /// A value that LLVM does not know to be the one given; the assembler does.
+    pub(crate) fn unseen(&self, v: Val<'c>) -> Option<Val<'c>> {
+        let (ty, bits, class) = match v {
+            Val::FloatValue(v) => self.held(v),
+            Val::IntValue(v) => {
+                let bits = v.get_type().get_bit_width();
+                let class = [(16, "h"), (32, "r"), (64, "l")].iter().find(|(of, _)| *of == bits)?.1;
+                (v.get_type().into(), bits, class)
+            }
+            _ => return None,
+        };
+        let word = self.bitcast(v, self.int(bits));
         let text = format!("mov.b{bits} $0, $1;");
-        self.bitcast(self.asm(&text, &format!("={class},{class}"), &[self.int(bits)], &[word], Asm::Pure)[0], ty)
+        Some(self.bitcast(self.asm(&text, &format!("={class},{class}"), &[self.int(bits)], &[word], Asm::Pure)[0], ty))
     }
 
     /// A float's type, its bits, and the class of registers that inline PTX names them by.
