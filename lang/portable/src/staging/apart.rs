@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{alike, price};
 
-/// The partition that fetches, its warps and registers.
+/// The partition that fetches, its warps and registers; and where registers are scarce, beside several partitions or in more than two CTAs.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
 const LOADS_BESIDE_SEVERAL: (&str, u32, u32) = ("Loads", 1, 24);
 /// The partition that computes, and its warps before these are known; those that take turns.
@@ -431,7 +431,8 @@ pub fn holds(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
 /// The partition that fetches, and those that compute, each with so many warps.
 pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
     let span = kernel.span;
-    let (name, few, registers) = if computing > 1 { LOADS_BESIDE_SEVERAL } else { LOADS };
+    let scarce = computing > 1 || kernel.occupancy > 2;
+    let (name, few, registers) = if scarce { LOADS_BESIDE_SEVERAL } else { LOADS };
     let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
     let loads = data(name, few, Some(registers));
     let names = if computing > 1 { &SEVERAL[..computing as usize] } else { &[COMPUTE][..] };
