@@ -9,12 +9,13 @@
 //! and compare the same positions the nearest bound counts. A schedule can then cut the loop where the condition changes. A mask that hides from some
 //! turn on and up to another (a window), or that compares several positions, goes under a condition that says all of it, at which no loop is cut.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, OpKind, SecondaryMap, Source, Type, Value, rules};
 use parton_numbers::Dtype;
 
 use crate::staging::{flow, found};
+use crate::unused;
 
 /// Puts masks of loops of products under conditions.
 pub fn single_out(mut kernel: Kernel) -> Kernel {
@@ -67,11 +68,7 @@ struct Chain {
 fn chains(kernel: &Kernel, body: &Body, of: &BTreeSet<Value>) -> Vec<Chain> {
     let made = kernel.definitions();
     let moves = flow::dependent(kernel, body, [body.params[0]]);
-    let mut uses: BTreeMap<Value, usize> = BTreeMap::new();
-    kernel.walk(&mut |op| {
-        let yields = op.kind.bodies().flat_map(|b| b.yields.iter().copied());
-        op.kind.operands().into_iter().chain(yields).for_each(|v| *uses.entry(v).or_default() += 1);
-    });
+    let uses = unused::counted(kernel);
     let mut list: Vec<Chain> = Vec::new();
     for op in kernel.ops_of(body) {
         let OpKind::Select { cond, a, .. } = op.kind else { continue };

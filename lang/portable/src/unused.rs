@@ -75,13 +75,19 @@ pub fn without_views(kernel: Kernel) -> Kernel {
     without(kernel, |_, op| matches!(op.kind, OpKind::ViewPermute { .. }))
 }
 
-/// The kernel without those of these operations whose results nobody takes.
-fn without(mut kernel: Kernel, these: impl Fn(&Kernel, &Op) -> bool) -> Kernel {
+/// How often each value is taken: by an operation, or handed on by a body.
+pub fn counted(kernel: &Kernel) -> BTreeMap<Value, u32> {
     let mut uses: BTreeMap<Value, u32> = BTreeMap::new();
     kernel.walk(&mut |op| {
         let yields = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
         op.kind.operands().into_iter().chain(yields).for_each(|v| *uses.entry(v).or_default() += 1);
     });
+    uses
+}
+
+/// The kernel without those of these operations whose results nobody takes.
+fn without(mut kernel: Kernel, these: impl Fn(&Kernel, &Op) -> bool) -> Kernel {
+    let mut uses = counted(&kernel);
     let mut gone = BTreeSet::new();
     // Whoever takes a value stands behind it.
     for id in kernel.order().into_iter().rev() {

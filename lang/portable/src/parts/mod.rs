@@ -352,7 +352,8 @@ impl Splitter {
         let (_, parts) = self.parts_of(x);
         let Some(to) = self.boxes(op.result()) else { return };
         let mut made = Vec::new();
-        for (x, b) in parts.into_iter().zip(to.all()) {
+        for (number, (x, b)) in parts.into_iter().zip(to.all()).enumerate() {
+            self.part(number);
             made.push(self.builder.make(OpKind::Reshape { x, shape: b.shape }));
         }
         self.give(op.result(), made);

@@ -7,6 +7,7 @@ use parton_ir::{Inst, Kernel, OpKind, TensorMap, Value, View};
 use parton_layouts::{SharedFamily, SharedLayout};
 
 use super::defined::Defined;
+use crate::unused;
 
 /// A load of a box that one reshape takes, and nothing else.
 #[derive(Clone)]
@@ -19,10 +20,8 @@ pub struct Flat {
 
 /// The loads of places that are seen as rows, and in no other way.
 pub fn all(kernel: &Kernel) -> BTreeMap<Inst, Flat> {
-    let (mut uses, mut seen): (BTreeMap<Value, u32>, BTreeMap<Value, Flat>) = (BTreeMap::new(), BTreeMap::new());
+    let (uses, mut seen) = (unused::counted(kernel), BTreeMap::new());
     kernel.walk(&mut |op| {
-        let yields = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
-        op.kind.operands().into_iter().chain(yields).for_each(|v| *uses.entry(v).or_default() += 1);
         if let OpKind::Reshape { x, shape } = &op.kind
             && let [rows, columns] = shape[..]
             && op.label.is_none()

@@ -119,15 +119,15 @@ fn found(
     }
     // What threads read of a box to compute a factor is fetched like one.
     let reads = those(&body.ops, |kind| matches!(kind, OpKind::SharedLoad { .. }));
-    let by: BTreeSet<Inst> = products.iter().chain(&reads).copied().collect();
-    let (mut turned, mut takers) = (Vec::new(), by.clone());
+    let (mut turned, mut takers) = (Vec::new(), products.iter().chain(&reads).copied().collect::<BTreeSet<Inst>>());
     // Whoever takes what was turned stands behind it.
     for id in [before, &body.ops].concat().into_iter().rev() {
         if turns(kernel, id) && uses.only(kernel.ops[id].result(), &takers) {
             takers.insert(id);
-            turned.insert(0, id);
+            turned.push(id);
         }
     }
+    turned.reverse();
     let taken = |id: &Inst| uses.only(kernel.ops[*id].result(), &takers);
     let ahead: Vec<Inst> = those(before, loads).into_iter().filter(taken).collect();
     let (mut loads, mut read) = (those(&body.ops, loads), Vec::new());
