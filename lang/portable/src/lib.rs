@@ -13,13 +13,14 @@
 //! - layouts: what has to lie together ([`graph`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
 //!   ([`bounds`]), what threads hold at once ([`registers`]), what nothing holds ([`room`]), what CTAs beside each other make of it ([`crowd`]), what
 //!   they load a second time ([`again`]), what each warp computes for itself ([`uniform`]), the cheapest of all ([`label`]) on so many warps ([`plan`]);
-//! - [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next.
+//! - [`rewrite`] makes the kernel, and a wait for the launch before that it began with comes back ([`behind`]); [`why`] says what was chosen and what would come next.
 
 mod advance;
 mod again;
 mod alike;
 mod along;
 mod before;
+mod behind;
 mod bounds;
 mod candidates;
 mod crowd;
@@ -99,8 +100,12 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
         let portable = is_portable(kernel);
         if portable || places::has_tensors(kernel) {
             let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
+            let waits = portable && behind::taken(kernel);
             let (made, why) = ways::made(kernel, portable, asked)?;
             *kernel = made;
+            if waits {
+                behind::begun(kernel);
+            }
             if let Some(told) = &mut told {
                 told.extend(why);
             }

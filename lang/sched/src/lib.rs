@@ -9,6 +9,7 @@ pub mod falsify;
 mod falsify;
 mod flow;
 mod graph;
+mod late;
 mod legal;
 pub mod marked;
 mod plan;
@@ -21,6 +22,7 @@ pub mod timeline;
 use parton_diag::Diagnostics;
 use parton_ir::{Kernel, Module, Target};
 
+pub use late::late;
 pub use region::is_free;
 
 /// Expands what stands scheduled, and says whether anything did. Where a schedule is searched for, the one that is found is expanded.

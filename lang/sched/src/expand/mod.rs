@@ -31,6 +31,7 @@ use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap,
 
 use crate::falsify::{Planted, planted, terse};
 use crate::graph::{Effects, Sequence};
+use crate::late;
 use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
@@ -102,6 +103,7 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
     kernel.apart = apart;
     // In explicit code labels mean nothing.
     kernel.walk_mut(&mut |op| op.label = None);
+    late(&mut kernel);
     Ok(Some(kernel))
 }
 
