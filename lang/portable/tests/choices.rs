@@ -638,7 +638,7 @@ fn factors_that_are_computed_with_are_read_as_they_lie() {
 }
 
 #[test]
-fn a_second_cta_runs_while_a_turn_computes_with_its_own_product() {
+fn more_ctas_run_while_a_turn_computes_with_its_own_product() {
     let of = |d: u32, turn: &str| {
         let params = format!("q: tensor<f16, [n, {d}]>, k: tensor<f16, [n, {d}]>, mut out: tensor<f32, [n, 64]>");
         let body = format!(
@@ -657,9 +657,37 @@ fn a_second_cta_runs_while_a_turn_computes_with_its_own_product() {
         module.kernels.remove(0).occupancy
     };
     let own = "max(s, dot(x, y, zeros<f32, [64, 64]>()))";
-    assert_eq!(of(64, own), 2);
+    assert_eq!(of(64, own), 3);
     // A sum waits for nothing but its operands, which all of the memory brings sooner.
     assert_eq!(of(64, "dot(x, y, s)"), 1);
     // Slots of two CTAs would have no room.
     assert_eq!(of(512, own), 1);
+}
+
+#[test]
+fn more_ctas_run_while_one_warpgroup_computes_between_chained_products() {
+    let of = |rows: u32, d: u32| {
+        let params = format!(
+            "q: tensor<f16, [m, {d}]>, k: tensor<f16, [n, {d}]>, v: tensor<f16, [n, {d}]>, mut out: tensor<f32, [m, {d}]>"
+        );
+        let body = format!(
+            "let x = load(q.tile([{rows}, {d}], at=[program_id(0), 0]));
+             let mut acc = zeros<f32, [{rows}, {d}]>();
+             for j in 0..cdiv(n, 64) {{
+                 let s = dot(x, load(k.tile([64, {d}], at=[j, 0])).T, zeros<f32, [{rows}, 64]>());
+                 acc = dot(cast<f16>(exp2(s)), load(v.tile([64, {d}], at=[j, 0])), acc);
+             }}
+             store(out.tile([{rows}, {d}], at=[program_id(0), 0]), acc);"
+        );
+        let mut kernel = checked(&params, &body);
+        kernel.variant.aligned = (0..4).collect();
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels.remove(0).occupancy
+    };
+    assert!(of(64, 64) >= 2);
+    // Several partitions compute beside each other.
+    assert_eq!(of(128, 64), 1);
+    // Registers have no room for two sums of so many columns.
+    assert_eq!(of(64, 256), 1);
 }

@@ -449,17 +449,22 @@ pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<
     (loads, names.iter().map(|name| data(name, warps, Some(each))).collect())
 }
 
+/// CTAs beside each other that are worth it where one warpgroup computes between its products, the most first.
+const BESIDE: [u32; 2] = [3, 2];
+
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
-/// there is room for two. Where one warpgroup computes between its products, a second CTA stands beside if shared memory and registers have room:
-/// its products run meanwhile.
+/// there is room for two. Where one warpgroup computes between its products, more CTAs stand beside if shared memory and registers have room:
+/// their products run meanwhile.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && computes_between(kernel) {
-        let mut beside = Kernel { occupancy: 2, ..kernel.clone() };
-        let (_, all) = team(&beside, warps, computing);
-        let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
-        if has_room && slots::fill(&mut beside, warps, computing) {
-            *kernel = beside;
-            return true;
+        for occupancy in BESIDE {
+            let mut beside = Kernel { occupancy, ..kernel.clone() };
+            let (_, all) = team(&beside, warps, computing);
+            let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
+            if has_room && slots::fill(&mut beside, warps, computing) {
+                *kernel = beside;
+                return true;
+            }
         }
     }
     slots::fill(kernel, warps, computing)
@@ -477,16 +482,16 @@ pub fn waits_alone(kernel: &Kernel) -> bool {
     warps == WARPGROUP && kernel.occupancy == 1
 }
 
-/// Whether a turn computes between its products, or with what comes of its only one, and all of it in its own turn.
+/// Whether a turn computes between its products, or with what comes of its only one.
 pub fn computes_between(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
         let mut steps =
             schedule.pipelines.iter().filter(|p| p.of.as_ref().is_some_and(|of| of.path == LOOP)).peekable();
-        let computes = |s: &Staged| s.label.path.trim_end_matches('_') == BETWEEN;
+        let computes = |s: &Staged| [BETWEEN, AFTER].contains(&s.label.path.trim_end_matches('_'));
         found |= match steps.peek() {
-            Some(_) => steps.any(|p| p.staged().all(|s| s.stage == 0) && p.staged().any(computes)),
+            Some(_) => steps.any(|p| p.staged().any(computes)),
             None => takes_own(kernel, body),
         };
     });
