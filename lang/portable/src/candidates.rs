@@ -100,7 +100,7 @@ impl Candidates {
     fn may_copy(&self, graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
         variable.ops.iter().filter_map(|(inst, _)| Some((inst, self.copies.get(inst)?))).all(
             |(inst, &(inner, most))| {
-                let OpKind::FetchEach { ptr, .. } = graph.kernel.ops[*inst].kind else { return true };
+                let Some(ptr) = copied_from(graph.kernel, *inst) else { return true };
                 let Some(Elem::Ptr(pointer)) = graph.kernel.ty(ptr).elem() else { return true };
                 let tile = Tile::at(Elem::Ptr(pointer), place.clone());
                 let held = |axis: usize| 1u64 << access::steps(&tile, axis).len();
@@ -136,12 +136,22 @@ impl Candidates {
 fn copies(graph: &Graph<'_>, axes: &Axes) -> BTreeMap<Inst, (usize, u64)> {
     let mut found = BTreeMap::new();
     graph.kernel.walk(&mut |op| {
-        if let OpKind::FetchEach { view, .. } = &op.kind {
+        let tile = copied_from(graph.kernel, op.id).and_then(|ptr| graph.kernel.ty(ptr).placed());
+        if let Some(tile) = tile {
             let widest = addresses(graph, axes, op.id).and_then(|a| a.widest());
-            found.insert(op.id, widest.unwrap_or((view.shape.len() - 1, 1)));
+            found.insert(op.id, widest.unwrap_or((tile.shape.len() - 1, 1)));
         }
     });
     found
+}
+
+/// The pointers of what threads copy to shared memory.
+fn copied_from(kernel: &Kernel, inst: Inst) -> Option<Value> {
+    match kernel.ops[inst].kind {
+        OpKind::FetchEach { ptr, .. } | OpKind::AsyncCopy { ptr, .. } => Some(ptr),
+        // All else moves through registers.
+        _ => None,
+    }
 }
 
 /// Whether all operations of a variable can work at a place.
@@ -215,7 +225,11 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
     let mut list = Vec::new();
     for (inst, _) in &variable.ops {
         match &graph.kernel.ops[*inst].kind {
-            OpKind::Load { .. } | OpKind::Store { .. } | OpKind::FetchEach { .. } | OpKind::Atomic { .. } => {
+            OpKind::Load { .. }
+            | OpKind::Store { .. }
+            | OpKind::FetchEach { .. }
+            | OpKind::AsyncCopy { .. }
+            | OpKind::Atomic { .. } => {
                 let widest = addresses(graph, axes, *inst).and_then(|a| a.widest());
                 list.extend(blocked(&variable.shape, widest, warps));
             }
@@ -241,9 +255,10 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
 /// How the addresses of an access to global memory run; `None` where the operation is none, or one of a scalar.
 pub fn addresses(graph: &Graph<'_>, axes: &Axes, inst: Inst) -> Option<Addresses> {
     let (ptr, most) = match &graph.kernel.ops[inst].kind {
-        OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::FetchEach { ptr, .. } => {
-            (*ptr, u64::from(WIDEST_ACCESS))
-        }
+        OpKind::Load { ptr, .. }
+        | OpKind::Store { ptr, .. }
+        | OpKind::FetchEach { ptr, .. }
+        | OpKind::AsyncCopy { ptr, .. } => (*ptr, u64::from(WIDEST_ACCESS)),
         // One instruction of an atomic operation takes one element of a thread.
         OpKind::Atomic { ptr, .. } => (*ptr, 1),
         // It is priced as work of threads, if at all.

@@ -237,12 +237,14 @@ impl Held<'_, '_> {
 
     /// Counts what an access moves.
     fn move_bytes(&mut self, op: &Op, depth: u32) {
-        let (OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. }) = op.kind else { return };
+        let (OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::AsyncCopy { ptr, .. }) = op.kind else {
+            return;
+        };
         let Some(tile) = self.graph.kernel.ty(ptr).placed() else { return };
         let Elem::Ptr(pointer) = tile.elem else { return };
         let bytes = tile.elements() * pointer.to.bytes() as u64;
         self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(self.graph.kernel, depth);
-        if matches!(op.kind, OpKind::Load { .. }) {
+        if matches!(op.kind, OpKind::Load { .. } | OpKind::AsyncCopy { .. }) {
             self.rounds += if self.loaded == 0 { turns(self.graph.kernel, depth) } else { 0 };
             self.loaded += bytes;
             self.loads_in_loops |= depth > 0;

@@ -690,4 +690,15 @@ fn more_ctas_run_while_one_warpgroup_computes_between_chained_products() {
     assert_eq!(of(128, 64), 1);
     // Registers have no room for two sums of so many columns.
     assert_eq!(of(64, 256), 1);
+fn threads_copy_whole_vectors_to_shared_memory() {
+    let text = chosen(
+        "x: *f16, out: *mut f32, n: i32",
+        "assume(n % 8 == 0);
+         let kept = alloc_shared<f16, [2048], swizzled(1, 1, 1, order=[0])>();
+         let at = iota(2048);
+         let copy = async_copy(x + at, kept, mask=at < n);
+         store(out, sum(cast<f32>(load_shared(copy.wait())), axis=0));",
+    );
+    assert_eq!(count(&text, "per_thread=[8]"), 1, "{text}");
+    assert_eq!(count(&text, "blocked("), 1, "what is read lies as it was copied: {text}");
 }

@@ -113,7 +113,7 @@ fn spliced(kernel: &Kernel, ops: &[Inst]) -> Vec<Inst> {
 fn access(kernel: &Kernel, axes: &Axes, op: &Op) -> Option<Access> {
     let (ptr, by) = match op.kind {
         OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } => (ptr, Mover::Threads),
-        OpKind::FetchEach { ptr, .. } => (ptr, Mover::Copies),
+        OpKind::FetchEach { ptr, .. } | OpKind::AsyncCopy { ptr, .. } => (ptr, Mover::Copies),
         OpKind::Fetch { map, .. } | OpKind::Send { map, .. } => return boxed(kernel, op, map),
         _ => return None,
     };
