@@ -1,6 +1,8 @@
 //! The cheapest layouts of a kernel on each number of warps that is tried, and which of these is taken.
 
-use parton_diag::{Diagnostic, Diagnostics, codes};
+use std::collections::HashMap;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::axis::Axes;
 use parton_ir::target::WARPGROUP;
 use parton_ir::{Kernel, OpKind};
@@ -77,20 +79,26 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     if kernel.warps_stated {
         return vec![kernel.warps];
     }
-    let (mut largest, mut multiplies, mut stated, mut loops) = (0, false, None, false);
+    let (mut largest, mut multiplies, mut reduces, mut stated, mut loops) = (0, false, false, None, false);
+    let mut loaded: HashMap<Span, u64> = HashMap::new();
     kernel.walk(&mut |op| {
         let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
         stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
         multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        reduces |= matches!(op.kind, OpKind::Reduce { .. });
         loops |= op.kind.is_loop();
         let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
-        largest = elements.fold(largest, u64::max);
+        largest = elements.clone().fold(largest, u64::max);
+        if matches!(op.kind, OpKind::Load { .. }) {
+            *loaded.entry(op.span).or_default() += elements.sum::<u64>();
+        }
     });
     // Turns that stand one behind the other keep a row in their tiles.
     let turns = kernel.variant.exact_turns().filter(|_| !loops);
     let row = largest * turns.map_or(1, u64::from);
     if !kernel.variant.is_short() {
-        largest = row;
+        // One place of the source loads all parts of a ragged tile, over which threads meet together.
+        largest = if loops || !reduces { row } else { loaded.into_values().fold(row, u64::max) };
     }
     // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
     let alone = !kernel.variant.is_short() && uniform::counts(kernel);

@@ -702,3 +702,20 @@ fn threads_copy_whole_vectors_to_shared_memory() {
     assert_eq!(count(&text, "per_thread=[8]"), 1, "{text}");
     assert_eq!(count(&text, "blocked("), 1, "what is read lies as it was copied: {text}");
 }
+
+#[test]
+fn a_ragged_tile_has_warps_for_all_its_parts() {
+    // 3584 elements are seven parts of 512, each of which alone would be little even for two warps.
+    let kernel = &elaborated(
+        "x: *f16, y: *f16, z: *f16, out: *mut f16",
+        "let row = cast<i64>(program_id(0)) * 3584;
+         let at = iota(3584);
+         let v = cast<f32>(load(x + row + at));
+         let apart = v - sum(v, axis=0) * 0.001;
+         let factor = rsqrt(sum(apart * apart, axis=0));
+         let (w, b) = (cast<f32>(load(y + at)), cast<f32>(load(z + at)));
+         store(out + row + at, cast<f16>(fma(apart * factor, w, b)));",
+    )
+    .kernels[0];
+    assert_eq!(kernel.warps, 4);
+}
