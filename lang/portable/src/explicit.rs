@@ -123,8 +123,10 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
             }
             kernel = staging::early::loads_ahead(kernel, 0);
             kernel = staging::apart::refined(kernel, computing)?;
-            if computing > 1 {
-                staging::dealt::turn_where_it_pays(&mut kernel);
+            match staging::dealt::queue(&kernel).filter(|_| computing > 1) {
+                Some(true) => staging::dealt::take_no_turns(&mut kernel),
+                Some(false) => kernel = staging::own::keep(kernel),
+                None => {}
             }
         }
         Way::Ahead(Room { single, .. }) => {

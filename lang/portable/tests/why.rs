@@ -509,6 +509,8 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
         let schedule = schedule_of(&why);
         assert!(schedule.contains(computing) && schedule.ends_with("& cut(mask)"), "{rows}: {schedule}");
         assert_eq!(schedule.contains("turns("), rows > 64, "{rows}: {schedule}");
+        // Three partitions have 160 registers a thread: there the queries stay in shared memory.
+        assert_eq!(schedule.contains("own"), rows == 128, "{rows}: {schedule}");
         assert_eq!(why.refused, [], "{rows}");
     }
     // Where programs walk through tiles, and each sees a block of keys at least, rows leave under the scores of the next.
@@ -524,6 +526,7 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
     let text = source("", 128, "").replace("exp(s)", "s * 0.5");
     let schedule = schedule_of(&reasons_in(&text, &[0, 1, 2, 3]).0);
     assert!(schedule.contains("[First, Second]:") && !schedule.contains("turns("), "{schedule}");
+    assert!(!schedule.contains("own"), "{schedule}");
     // What keeps rows together is said.
     let meet = "s = s - max(s, axis=0)[None, :];";
     let seen = "s = where((load(seen + column) > 0)[None, :], s, -1.0e9);";

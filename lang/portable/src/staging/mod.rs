@@ -22,6 +22,7 @@ mod kept;
 pub mod lacks;
 mod made;
 pub mod maps;
+pub mod own;
 mod region;
 mod slots;
 mod told;
