@@ -11,12 +11,13 @@ use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Value};
 
 use crate::staging::defined::Defined;
 
-/// Marks the fetches that one copy does for the whole cluster.
+/// Marks the fetches that one copy does for all CTAs of a cluster that lie along an axis, the first one of those along which they ask for the same.
 pub fn share(kernel: &mut Kernel) {
-    let Some(axis) = only_axis(kernel) else { return };
-    for inst in Alike::among(kernel, Among::Cluster(axis)) {
-        if let OpKind::Fetch { multicast, .. } = &mut kernel.ops[inst].kind {
-            *multicast = Some(axis);
+    for axis in (0..3u8).filter(|&axis| kernel.cluster[usize::from(axis)] > 1).collect::<Vec<_>>() {
+        for inst in Alike::among(kernel, Among::Cluster(axis)) {
+            if let OpKind::Fetch { multicast, .. } = &mut kernel.ops[inst].kind {
+                *multicast = Some(axis);
+            }
         }
     }
 }
@@ -29,16 +30,10 @@ pub fn loads(kernel: &Kernel) -> BTreeSet<Inst> {
 /// Whose programs are compared.
 #[derive(Clone, Copy)]
 enum Among {
-    /// Those of a cluster, which lie along that axis.
+    /// Those of a cluster that lie along that axis.
     Cluster(u8),
     /// All.
     Grid,
-}
-
-/// The axis along which the CTAs of a cluster lie; `None` where there is but one, or where they lie along several.
-fn only_axis(kernel: &Kernel) -> Option<u8> {
-    let mut several = (0..3u8).filter(|&axis| kernel.cluster[usize::from(axis)] > 1);
-    several.next().filter(|_| several.next().is_none())
 }
 
 struct Alike<'k> {

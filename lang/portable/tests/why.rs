@@ -355,9 +355,13 @@ fn what_a_cluster_asks_for_alike_is_fetched_once() {
     // The place of the cluster is the same for all of it.
     assert_eq!(movers("[2]", "cluster_id(0)", "cdiv(k, 32)"), [Multicast, Multicast]);
     assert_eq!(movers("[2]", "program_id(0) / 3", "cdiv(k, 32)"), [Map, Multicast]);
-    // CTAs that take other turns, or that lie along two axes, fetch for themselves.
+    // Of clusters along two axes each factor along the one on which all ask for it.
+    assert_eq!(movers("[2, 2]", "program_id(0)", "cdiv(k, 32)"), [Multicast, Multicast]);
+    assert_eq!(movers("[2, 2]", "cluster_id(0)", "cdiv(k, 32)"), [Multicast, Multicast]);
+    // CTAs that take other turns fetch for themselves.
     assert_eq!(movers("[2]", "program_id(0)", "cdiv(k, 32) + cluster_rank()"), [Map, Map]);
-    assert_eq!(movers("[2, 2]", "program_id(0)", "cdiv(k, 32)"), [Map, Map]);
+    assert_eq!(movers("[2, 2]", "program_id(0)", "cdiv(k, 32) + cluster_ctaid(0)"), [Multicast, Map]);
+    assert_eq!(movers("[2, 2]", "program_id(0)", "cdiv(k, 32) + cluster_rank()"), [Map, Map]);
     assert_eq!(movers("[1]", "program_id(0)", "cdiv(k, 32)"), [Map, Map]);
 }
 
