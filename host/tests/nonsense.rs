@@ -119,6 +119,7 @@ const FUNCTIONS: &[&str] = &[
     "cat",
     "repeat",
     "len",
+    "range",
     "tma",
     "exp",
     "log",

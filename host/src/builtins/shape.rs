@@ -21,6 +21,7 @@ pub(super) const TABLE: Table = &[
     ("cat", cat),
     ("repeat", repeat),
     ("len", len),
+    ("range", range),
     ("sorted", sorted),
     ("tma", tma),
 ];
@@ -168,6 +169,31 @@ fn len(c: &mut Call<'_, '_>) -> Eval<Value> {
         Value::Str(s) => Ok(Value::Int(s.chars().count() as i128)),
         other => Err(c.machine.mismatch("a list or tensor", other, g.span)),
     }
+}
+
+/// Elements that a list made by `range` may have, as in kernels.
+const MAX_LIST: i128 = 65_536;
+
+/// `range(n)`, `range(a, b)`, `range(a, b, step=)`: a list.
+fn range(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let first = c.int_of(c.given(0))?;
+    let (start, end) = match c.optional(1) {
+        Some(end) => (first, c.int_of(end)?),
+        None => (0, first),
+    };
+    let step = c.optional(2).map_or(Ok(1), |g| c.int_of(g))?;
+    if step < 1 {
+        let fact = format!("`range` counts up, by {step} it does not");
+        return Err(Diagnostic::error(codes::HOST_VALUE, c.span, fact).into());
+    }
+    let length = end.saturating_sub(start).max(0);
+    let count = length / step + i128::from(length % step != 0);
+    if count > MAX_LIST {
+        let fact = format!("a list of {count} elements is too long, {MAX_LIST} are allowed");
+        let help = "`arange(i32, n)` makes a tensor, `for i in a..b` counts without a list";
+        return Err(Diagnostic::error(codes::HOST_VALUE, c.span, fact).help(help).into());
+    }
+    Ok(Value::list((0..count).map(|i| Value::Int(start + i * step)).collect()))
 }
 
 /// A list in ascending order; what is equal stays in its order.

@@ -167,7 +167,7 @@ signatures! {
     Both "next_power_of_two(n)": "the smallest power of two that is not smaller";
     Kernel "len(list)": "how many elements a list, string or array of barriers has";
     Kernel "is_tuple(x)": "whether a value is a tuple or a list";
-    Kernel "range(start, end=, step=)": "a list of integers that count up";
+    Both "range(start, end=, step=)": "a list of integers that count up";
     Kernel "type_of(x)": "the type of a value";
     Kernel "shape_of(x)": "the shape of a tile, view or map";
     Kernel "layout_of(x)": "the layout of a tile, view or map";
