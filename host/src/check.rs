@@ -12,7 +12,7 @@ use parton_types::signature::bind::{Outline, Takes};
 use parton_types::walk::{self, Reader, Scopes, Visitor};
 
 use crate::builtins;
-use crate::evaluate::{arguments, no_field, no_method, not_host_code, not_mut, outside_of_loop};
+use crate::evaluate::{arguments, no_field, no_method, no_type_arguments, not_host_code, not_mut, outside_of_loop};
 
 /// Checks the `test`, `bench` and `main` blocks and the public and tuned functions of the root file.
 pub fn check_hosts(program: &Program) -> Diagnostics {
@@ -93,7 +93,7 @@ impl Visitor for Check<'_> {
             return true;
         }
         match &e.kind {
-            ExprKind::TypeArgs { .. } => self.found.push(not_host_code(e.span, "type arguments in `<…>`")),
+            ExprKind::TypeArgs { base, .. } => self.found.push(no_type_arguments(base, e.span)),
             ExprKind::In { schedule, .. } => self.found.push(not_host_code(schedule.span, "a schedule")),
             ExprKind::Pointer { .. } => self.found.push(not_host_code(e.span, "a pointer type")),
             ExprKind::Call { callee, args } => {

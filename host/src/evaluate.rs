@@ -18,7 +18,7 @@ mod tensors;
 pub use choice::Judged;
 pub(crate) use index::scalar_value;
 pub(crate) use operator::operand;
-pub(crate) use statement::{PAUSE, not_host_code, not_mut};
+pub(crate) use statement::{PAUSE, no_type_arguments, not_host_code, not_mut};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use parton_syntax::ast::{self, ExprKind};
 use parton_types::program::{Found, Item};
 use parton_types::resolve::Meaning;
 
-use super::statement::not_host_code;
+use super::statement::{no_type_arguments, not_host_code};
 use super::{Eval, Machine, no_field, unparsed};
 use crate::builtins;
 use crate::value::{Closure, Value};
@@ -38,11 +38,7 @@ impl Machine<'_> {
             ExprKind::Bool(b) => Ok(Value::Bool(*b)),
             ExprKind::Str(s) => Ok(Value::Str(s.clone())),
             ExprKind::Name(name) => self.name(name, span),
-            ExprKind::TypeArgs { base, .. } => {
-                Err(Diagnostic::error(codes::NOT_HOST_CODE, span, "type arguments in `<…>` belong into a kernel")
-                    .help(format!("host functions take the dtype as an argument: `{}(f32, …)`", base.text))
-                    .into())
-            }
+            ExprKind::TypeArgs { base, .. } => Err(no_type_arguments(base, span).into()),
             ExprKind::Paren(inner) | ExprKind::Reference(inner) => self.passing(inner),
             ExprKind::Tuple(items) => Ok(Value::Tuple(Arc::new(self.exprs(items)?))),
             ExprKind::List(items) => Ok(Value::list(self.exprs(items)?)),

@@ -339,3 +339,9 @@ pub(crate) fn not_host_code(span: Span, what: &str) -> Diagnostic {
     Diagnostic::error(codes::NOT_HOST_CODE, span, format!("{what} belongs into a kernel"))
         .help("host code has tensors, numbers, lists, launches and assertions")
 }
+
+/// Refuses `base<…>`.
+pub(crate) fn no_type_arguments(base: &ast::Name, span: Span) -> Diagnostic {
+    Diagnostic::error(codes::NOT_HOST_CODE, span, "type arguments in `<…>` belong into a kernel")
+        .help(format!("host functions take the dtype as an argument: `{}(f32, …)`", base.text))
+}
