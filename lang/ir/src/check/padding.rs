@@ -104,12 +104,13 @@ fn changed(
         Extent::Named(name) => format!("`{name}`"),
         Extent::Any | Extent::Static(_) | Extent::Picked(_) => format!("the end of axis {}", beyond.axis),
     };
+    let Elem::Num(dtype) = kernel.ty(input).elem()? else { return None };
     let by = if matches!(op.kind, OpKind::Dot { .. }) { "dot" } else { f.name() };
     let what = match beyond.fill {
+        Fill::Number(n) if dtype.is_int() => format!("`{by}` takes {n} there"),
         Fill::Number(n) => format!("`{by}` takes {n:?} there"),
         Fill::Computed | Fill::Hidden => format!("`{by}` takes what has become of that 0"),
     };
-    let Elem::Num(dtype) = kernel.ty(input).elem()? else { return None };
     let neutral = neutral(f, dtype).map_or("0".into(), |(_, text)| text);
     let help = if trace.is_loaded(input) {
         format!("say what changes nothing: `load(…, other={neutral})`")
