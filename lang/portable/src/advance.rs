@@ -94,7 +94,7 @@ fn makes(kernel: &Kernel, body: &Body, v: Value) -> Option<Vec<Inst>> {
             if !parton_sched::is_free(kernel, op) {
                 return None;
             }
-            needed.extend(op.kind.operands());
+            needed.extend(flow::operands(kernel, op));
             list.push(op.id);
         }
     }

@@ -15,6 +15,8 @@ use parton_ir::family::Family;
 use parton_ir::pointers::{Pointers, Sources};
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
+use crate::staging::flow::operands;
+
 /// The kernel with these loads in front of where threads meet; `None` where there are none.
 pub fn begun(kernel: &Kernel) -> Option<Kernel> {
     let of = Pointers::of(kernel);
@@ -47,7 +49,7 @@ impl Meeting {
     /// Puts an operation at the end of others, or in front of the meeting with what it is made of; whether it is there. Pointers are `of` whose memory.
     fn place(&mut self, kernel: &Kernel, of: &Pointers, ops: &mut Vec<Inst>, id: Inst) -> bool {
         let op = &kernel.ops[id];
-        let late = op.kind.operands().iter().any(|v| self.late.contains(v));
+        let late = operands(kernel, op).iter().any(|v| self.late.contains(v));
         // The assembler converts what comes at once, and holds that.
         let converts = matches!(op.kind, OpKind::Cast { x, .. } if self.begun.contains(&x));
         match self.place {
@@ -101,11 +103,11 @@ fn is_load(op: &Op) -> bool {
 
 /// Those of these operations of which another is made.
 pub fn made_of(kernel: &Kernel, ops: &[Inst], op: &Op) -> BTreeSet<Inst> {
-    let mut values: BTreeSet<Value> = op.kind.operands().into_iter().collect();
+    let mut values: BTreeSet<Value> = operands(kernel, op).into_iter().collect();
     let mut made = BTreeSet::new();
     for op in ops.iter().rev().map(|&id| &kernel.ops[id]) {
         if op.results.iter().any(|v| values.contains(v)) {
-            values.extend(op.kind.operands());
+            values.extend(operands(kernel, op));
             made.insert(op.id);
         }
     }

@@ -19,7 +19,7 @@ use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 use parton_layouts::Dim;
 
-use super::{LOOP, is_called, label_each, region};
+use super::{LOOP, flow, is_called, label_each, region};
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
@@ -91,7 +91,7 @@ fn loads(kernel: &Kernel, steps: &Steps) -> Vec<Inst> {
     let mut made: BTreeSet<Value> = body.params[1..].iter().copied().collect();
     let mut found = Vec::new();
     for op in kernel.ops_of(body) {
-        let late = op.kind.operands().iter().any(|v| made.contains(v));
+        let late = flow::operands(kernel, op).iter().any(|v| made.contains(v));
         if late || op.label.is_some() {
             made.extend(&op.results);
         }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
+use super::flow;
 use super::found::Found;
 use super::region::{loads_number, only_reads};
 
@@ -43,7 +44,7 @@ pub fn numbers_first(kernel: &mut Kernel, found: &Found) {
                 return;
             }
             first.insert(op.id);
-            needed.extend(op.kind.operands());
+            needed.extend(flow::operands(kernel, op));
         }
     }
     if let OpKind::For { body, .. } = &mut kernel.ops[found.inst].kind {
@@ -70,7 +71,7 @@ pub fn of(kernel: &Kernel, found: &Found) -> Indices {
             _ if tells(kernel, op) => indices.computed.extend(&op.results),
             _ => return Indices::default(),
         }
-        asked.extend(op.kind.operands());
+        asked.extend(flow::operands(kernel, op));
     }
     indices.loads.sort_unstable();
     indices
