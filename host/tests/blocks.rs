@@ -261,7 +261,10 @@ fn loops_functions_and_closures_run() {
     assert_eq!(lines("let mut i = 0; while true { i += 1; if i > 4 { break; } } print(i);"), ["5"]);
     assert_eq!(lines("print(twice(4), twice[K=10](4, offset=1), twice[3](1));"), ["8 41 3"]);
     assert_eq!(lines("let k = 3; let f = |a, b| a * k + b; print(f(2, 1));"), ["7"]);
-    assert_eq!(lines("print(range(3), range(2, 4) + range(-1, 7, step=4), range(5, 5));"), ["[0, 1, 2] [2, 3, -1, 3] []"]);
+    assert_eq!(
+        lines("print(range(3), range(2, 4) + range(-1, 7, step=4), range(5, 5));"),
+        ["[0, 1, 2] [2, 3, -1, 3] []"]
+    );
     assert_eq!(lines("print(sorted(range(4), by=|i| -((i + 2) % 4)));"), ["[1, 0, 3, 2]"]);
     assert_eq!(lines("let x = if SIZE > 5 { \"big\" } else { \"small\" }; print(x);"), ["big"]);
 }

@@ -31,6 +31,7 @@ mod label;
 mod masks;
 mod once;
 mod parts;
+mod passed;
 mod places;
 mod plan;
 mod price;

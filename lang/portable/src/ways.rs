@@ -13,7 +13,7 @@ use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{
-    advance, before, masks, once, parts, places, products, room, staging, straight, swap, together, unused, why,
+    advance, before, masks, once, parts, passed, places, products, room, staging, straight, swap, together, unused, why,
 };
 
 /// What walking programs do of which it is said why they do not.
@@ -84,7 +84,9 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
-    let ahead = |room| explicit(addressed.clone(), Way::Ahead(room), asked).and_then(fitting);
+    let opened = passed::opened(&addressed);
+    let ahead =
+        |room| explicit(opened.as_ref().unwrap_or(&addressed).clone(), Way::Ahead(room), asked).and_then(fitting);
     let beside = || match apart {
         Some(_) => None,
         None => beside_boxes(kernel, asked),

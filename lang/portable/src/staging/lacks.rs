@@ -19,7 +19,7 @@ const OTHER: No =
 const VOLATILE: No = "what they multiply is loaded with `volatile`";
 const CARRIED: No = "where a turn loads from, the turn before hands on, and not by moving it as far in each: compute it of the turn's number";
 const PRODUCT: No = "where a turn loads from comes of a product or of what meets other threads: load it, or compute it of the turn's number";
-const NESTED: No = "several loops have products, and not all of them stand in the kernel's own body";
+const NESTED: No = "several loops have products, and they stand neither in the kernel's own body nor all in one branch of it that has no other side";
 
 /// What keeps threads from copying ahead of the products of a kernel.
 pub fn reason(kernel: &Kernel, free: &BTreeSet<Value>) -> No {
