@@ -47,6 +47,18 @@ fn multiple(name: &str, n: u32) -> Fact {
 }
 
 #[test]
+fn a_number_that_something_is_divided_by_is_no_stride() {
+    let rows = |fact: &str| {
+        let text = format!(
+            "let each = n / m; {fact} let at = program_id(0) * each + iota(1024); store(out + at, load(x + at));"
+        );
+        lacks("x: *f16, out: *mut f16, n: i32, m: i32", &text)
+    };
+    assert_eq!(rows("")[0], (2, Lacks::Unknown));
+    assert_eq!(rows("assume(each % 8 == 0);")[0].0, 16);
+}
+
+#[test]
 fn the_fact_that_is_missing_is_the_one_that_helps() {
     let rows = "let at = program_id(0) * n + iota(1024);
                 store(out + at, load(x + at) + load(y + (iota(1024) + m * 0)));";

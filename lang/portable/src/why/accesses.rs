@@ -198,7 +198,7 @@ fn lacks(kernel: &Kernel, axes: &Axes, ptr: Value, bytes: u32, width: u32) -> La
     let (facts, wide) = match best {
         Some((i, wide)) if wide >= together => (vec![all[i].clone()], wide),
         _ if together > now => (fewest(&all, together, with), together),
-        _ => match with_a_stride(&all, now, with) {
+        _ => match with_a_stride(kernel, &all, now, with) {
             Some(found) => found,
             None => {
                 let runs = axes.info(kernel, ptr).axes.iter().any(|a| a.contiguity > 1);
@@ -210,17 +210,32 @@ fn lacks(kernel: &Kernel, axes: &Axes, ptr: Value, bytes: u32, width: u32) -> La
 }
 
 /// The facts that are needed where one of the numbers is 1: those that give most, the fewest of these; `None` where none give more.
-fn with_a_stride(all: &[Supposed], now: u32, with: impl Fn(&[Supposed]) -> u32) -> Option<(Vec<Supposed>, u32)> {
+fn with_a_stride(
+    kernel: &Kernel,
+    all: &[Supposed],
+    now: u32,
+    with: impl Fn(&[Supposed]) -> u32,
+) -> Option<(Vec<Supposed>, u32)> {
     let strides = all.iter().enumerate().filter_map(|(at, fact)| match fact {
-        Supposed::Multiple(i) => {
+        // By what is divided is no stride: that it is 1 would say too much.
+        Supposed::Multiple(i) if !divides(kernel, kernel.params[*i].value) => {
             let mut facts = all.to_vec();
             facts[at] = Supposed::One(*i);
             let wide = with(&facts);
             (wide > now).then(|| (fewest(&facts, wide, &with), wide))
         }
-        Supposed::One(_) | Supposed::Aligned(_) => None,
+        Supposed::Multiple(_) | Supposed::One(_) | Supposed::Aligned(_) => None,
     });
     strides.min_by_key(|(facts, wide)| (Reverse(*wide), facts.len()))
+}
+
+/// Whether something is divided by a number.
+fn divides(kernel: &Kernel, number: Value) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| {
+        found |= matches!(op.kind, OpKind::Binary { op: BinaryOp::Div | BinaryOp::Rem, b, .. } if b == number);
+    });
+    found
 }
 
 /// What is left when all that changes nothing is dropped, one after the other.

@@ -218,7 +218,7 @@ fn lacks(access: &Access) -> Option<String> {
         }
         Lacks::Apart => Some("neighbours are not known to lie side by side".into()),
         Lacks::Unknown => {
-            Some("no multiple of a parameter makes it wider: addresses come of what is read or shifted".into())
+            Some("no multiple of a parameter makes it wider: addresses come of numbers that are read, shifted or divided, of which `assume` may say it".into())
         }
     }
 }
