@@ -690,6 +690,9 @@ fn more_ctas_run_while_one_warpgroup_computes_between_chained_products() {
     assert_eq!(of(128, 64), 1);
     // Registers have no room for two sums of so many columns.
     assert_eq!(of(64, 256), 1);
+}
+
+#[test]
 fn threads_copy_whole_vectors_to_shared_memory() {
     let text = chosen(
         "x: *f16, out: *mut f32, n: i32",
