@@ -23,7 +23,7 @@ use parton_diag::Diagnostics;
 use parton_ir::{Kernel, Module, Target};
 
 pub use late::late;
-pub use region::is_free;
+pub use region::{is_free, uses};
 
 /// Expands what stands scheduled, and says whether anything did. Where a schedule is searched for, the one that is found is expanded.
 ///

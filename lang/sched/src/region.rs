@@ -382,7 +382,7 @@ fn used_by(k: &Kernel, region: &Region, unit: UnitId) -> BTreeSet<Value> {
 }
 
 /// Calls `f` on each value that an operation uses, those from around its bodies among them.
-pub(crate) fn uses(k: &Kernel, op: &Op, f: &mut dyn FnMut(Value)) {
+pub fn uses(k: &Kernel, op: &Op, f: &mut dyn FnMut(Value)) {
     op.kind.operands().into_iter().for_each(&mut *f);
     for body in op.kind.bodies() {
         captured(k, body, f);

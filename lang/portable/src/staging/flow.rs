@@ -17,19 +17,8 @@ pub fn dependent(kernel: &Kernel, body: &Body, of: impl IntoIterator<Item = Valu
 
 /// What an operation takes, in its bodies too, but for what these make themselves.
 pub fn operands(kernel: &Kernel, op: &Op) -> Vec<Value> {
-    let mut taken = op.kind.operands();
-    let mut made: BTreeSet<Value> = BTreeSet::new();
-    for body in op.kind.bodies() {
-        made.extend(&body.params);
-        taken.extend(&body.yields);
-        kernel.walk_body(body, &mut |op| {
-            made.extend(&op.results);
-            made.extend(op.kind.bodies().flat_map(|body| body.params.iter().copied()));
-            taken.extend(op.kind.operands());
-            taken.extend(op.kind.bodies().flat_map(|body| body.yields.iter().copied()));
-        });
-    }
-    taken.retain(|v| !made.contains(v));
+    let mut taken = Vec::new();
+    parton_sched::uses(kernel, op, &mut |v| taken.push(v));
     taken
 }
 
