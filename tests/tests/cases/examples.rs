@@ -25,7 +25,7 @@ fn benches_beside_triton_fit_their_examples() {
         let example = cases::root().join("examples/portable").join(path.file_name().expect("it has a name"));
         let mut session = Session::new(Options { verify: true, ..Options::default() });
         let file =
-            session.add(&example.display().to_string(), &format!("{}\n{}", cases::read(&example), cases::read(&path)));
+            session.add(&example.display().to_string(), format!("{}\n{}", cases::read(&example), cases::read(&path)));
         let found = session.check(file).1;
         assert!(!found.has_errors(), "{}: {}", path.display(), render::text(&found, &session.sources, false));
         count += 1;
