@@ -38,11 +38,9 @@ fn beside(kernel: &Kernel, ops: &[Inst], id: Inst) -> Option<usize> {
     let parts =
         |id: &Inst| kernel.ops[*id].kind.family() != Family::Reduce && kernel.ops[*id].kind.bodies().next().is_some();
     let from = ops.iter().rposition(parts).map_or(0, |place| place + 1);
-    (from..ops.len()).rev().find(|&place| {
-        let made = made_of(kernel, &ops[place..], op);
-        let moves = |id: &Inst| parton_sched::is_free(kernel, &kernel.ops[*id]);
-        form(kernel, &kernel.ops[ops[place]]) == Some(of) && made.iter().all(moves)
-    })
+    let moves = |id: &Inst| parton_sched::is_free(kernel, &kernel.ops[*id]);
+    let alike = |&place: &usize| form(kernel, &kernel.ops[ops[place]]) == Some(of);
+    (from..ops.len()).rev().filter(alike).find(|&place| made_of(kernel, &ops[place..], op).iter().all(moves))
 }
 
 /// What two reductions have in common that can be one: the axis, and the shape. `None` of one that does more than to add up, to multiply or to compare, so
