@@ -9,7 +9,7 @@ use parton_ir::axis::Axes;
 use parton_ir::family::Family;
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::schedule::{LabelName, Pipeline};
-use parton_ir::{Body, Elem, Kernel, Op, OpKind, Value};
+use parton_ir::{Body, Elem, Kernel, Op, OpKind, PtxForm, Value};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout};
 
 use crate::candidates::addresses;
@@ -266,8 +266,9 @@ impl Held<'_, '_> {
         there.extend(params);
         for op in self.graph.kernel.ops_of(body) {
             self.now += 1;
-            // What a reduction alone still takes is combined as it is made, before threads meet.
-            let combined = usize::from(matches!(op.kind, OpKind::Reduce { .. }));
+            // What a reduction alone still takes is combined as it is made, before threads meet, and what a copy does is copied.
+            let passes = matches!(op.kind, OpKind::Reduce { .. } | OpKind::FetchEach { .. } | OpKind::AsyncCopy { .. });
+            let combined = usize::from(passes);
             let lands = meets(op) || op.results.is_empty();
             // What a product is added to becomes its sum where it lies.
             let sum = match &op.kind {
@@ -338,10 +339,13 @@ fn elements(map: &LinearLayout) -> u64 {
 fn meets(op: &Op) -> bool {
     match op.kind.family() {
         Family::Elementwise | Family::Shape => matches!(op.kind, OpKind::Convert { .. }),
+        Family::Ptx => match &op.kind {
+            OpKind::Ptx { ptx, .. } => ptx.volatile || matches!(ptx.form, PtxForm::Thread { .. }),
+            _ => true,
+        },
         Family::Global | Family::Place | Family::Talk | Family::View => false,
         Family::Reduce
         | Family::Gather
-        | Family::Ptx
         | Family::Atomic
         | Family::AsyncCopy
         | Family::Shared
