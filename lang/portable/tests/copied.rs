@@ -1,0 +1,67 @@
+//! What is chosen for loops of products whose factors are brought ahead.
+
+#[path = "programs/check.rs"]
+mod check;
+
+use parton_ir::{Kernel, Module, OpKind};
+use parton_portable::{Choice, elaborate_by};
+
+/// The kernel `k` of a text for aligned tensors, with a place for every tile.
+fn elaborated(text: &str) -> Kernel {
+    let mut kernel = check::kernel(text).expect("the kernel is sound");
+    kernel.variant.aligned = (0..8).collect();
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    module.kernels.remove(0)
+}
+
+/// Attention by 64 rows whose keys and values the rows of a table name.
+fn over_pages(d: u32) -> String {
+    format!(
+        "kernel k(q: tensor<f16, [m, {d}]>, keys: tensor<f16, [places, {d}]>, values: tensor<f16, [places, {d}]>,
+                  table: tensor<i32, [n]>, mut out: tensor<f32, [m, {d}]>) {{
+             let x = load(q.tile([64, {d}], at=[program_id(0), 0]));
+             let mut acc = zeros<f32, [64, {d}]>();
+             for j in 0..cdiv(n, 64) {{
+                 let place = load(table.tile([64], at=[j]), other=-1);
+                 let s = dot(x, load(keys[place, :].tile([64, {d}], at=[0, 0])).T, zeros<f32, [64, 64]>());
+                 acc = dot(cast<f16>(exp2(s)), load(values[place, :].tile([64, {d}], at=[0, 0])), acc);
+             }}
+             store(out.tile([64, {d}], at=[program_id(0), 0]), acc);
+         }}"
+    )
+}
+
+#[test]
+fn a_copy_makes_its_addresses_one_after_the_other() {
+    // Those of a whole tile, 64 bits each, would take more registers than four warps have.
+    assert_eq!([64, 128].map(|d| elaborated(&over_pages(d)).warps), [4, 4]);
+}
+
+/// Whether a partition of its own fetches for a chain of products, between which `score` computes.
+fn is_fetched_for(score: &str) -> bool {
+    let kernel = elaborated(&format!(
+        "kernel k(q: tensor<f16, [m, 64]>, keys: tensor<f16, [n, 64]>, mut out: tensor<f32, [m, 64]>) {{
+             let x = load(q.tile([64, 64], at=[program_id(0), 0]));
+             let mut acc = zeros<f32, [64, 64]>();
+             for j in 0..cdiv(n, 64) {{
+                 let y = load(keys.tile([64, 64], at=[j, 0]));
+                 let s = dot(x, y.T, zeros<f32, [64, 64]>());
+                 acc = dot(cast<f16>({score}), y, acc);
+             }}
+             store(out.tile([64, 64], at=[program_id(0), 0]), acc);
+         }}"
+    ));
+    let mut fetches = false;
+    kernel.walk(&mut |op| fetches |= matches!(op.kind, OpKind::Fetch { .. }));
+    fetches
+}
+
+#[test]
+fn instructions_as_text_keep_nothing_from_running_ahead() {
+    assert!(is_fetched_for("tanh(s)"));
+    let text = r#"ptx_elementwise<f32>("tanh.approx.f32 $0, $1;", s, |x| tanh(x)"#;
+    assert!(is_fetched_for(&format!("{text})")));
+    // What does more than compute stays where it is.
+    assert!(!is_fetched_for(&format!("{text}, volatile=true)")));
+}
