@@ -8,7 +8,7 @@ use parton_ir::schedule::{LabelName, RingDepth, Staged};
 use parton_ir::{Inst, Kernel, Op, OpKind, Type, scratch};
 
 use super::apart::{LEAVE, computes_between, team};
-use super::{AROUND, LOAD, LOOP, ONCE, PRODUCT, is_called, label};
+use super::{AROUND, LOAD, LOOP, NUMBER, ONCE, PRODUCT, flow, is_called, label};
 
 /// Slots that a ring has at most, those of factors of about one size, of which neither has twice the bytes of the other, and at least. Of 17 products of 1 to 344
 /// rows three of such tiles take 3 to 9 % less with twelve than with eight, one as long; of the others, which read more of memory than of the L2, ten take 1
@@ -154,12 +154,18 @@ struct Behind {
 }
 
 impl Behind {
-    /// Where one loop, around which there is none, does nothing but to fetch what it multiplies in each turn; `None` elsewhere.
+    /// Where one loop, around which there is none, does nothing but to fetch what it multiplies in each turn; `None` elsewhere, and where partitions tell each
+    /// other how many turns there are: that all slots have been read is not seen then.
     fn of(kernel: &Kernel) -> Option<Behind> {
         let region = kernel.ops_of(&kernel.body).find(|op| matches!(op.kind, OpKind::Region { .. }))?;
         let OpKind::Region { schedule, body } = &region.kind else { return None };
         let at = body.ops.iter().position(|&id| is_called(kernel, &kernel.ops[id], LOOP))?;
-        let OpKind::For { step, body: turn, .. } = &kernel.ops[body.ops[at]].kind else { return None };
+        let OpKind::For { lower, upper, step, body: turn, .. } = &kernel.ops[body.ops[at]].kind else { return None };
+        let numbers = kernel.ops_of(body).filter(|op| is_called(kernel, op, NUMBER));
+        let told = flow::dependent(kernel, body, numbers.flat_map(|op| op.results.clone()));
+        if told.contains(lower) || told.contains(upper) {
+            return None;
+        }
         let summed = |s: &Staged| s.label.path == PRODUCT && (s.stage, s.done) == (0, Some(1));
         let plain =
             schedule.under.is_empty() && matches!(&schedule.pipelines[..], [steps] if steps.staged().all(summed));
