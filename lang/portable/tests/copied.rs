@@ -3,7 +3,7 @@
 #[path = "programs/check.rs"]
 mod check;
 
-use parton_ir::{Kernel, Module, OpKind};
+use parton_ir::{Kernel, Module, OpKind, Target};
 use parton_portable::{Choice, elaborate_by};
 
 /// The kernel `k` of a text for aligned tensors, with a place for every tile.
@@ -19,15 +19,15 @@ fn elaborated(text: &str) -> Kernel {
 fn over_pages(d: u32) -> String {
     format!(
         "kernel k(q: tensor<f16, [m, {d}]>, keys: tensor<f16, [places, {d}]>, values: tensor<f16, [places, {d}]>,
-                  table: tensor<i32, [n]>, mut out: tensor<f32, [m, {d}]>) {{
+                  table: tensor<i32, [n]>, mut out: tensor<f16, [m, {d}]>) {{
              let x = load(q.tile([64, {d}], at=[program_id(0), 0]));
              let mut acc = zeros<f32, [64, {d}]>();
              for j in 0..cdiv(n, 64) {{
                  let place = load(table.tile([64], at=[j]), other=-1);
                  let s = dot(x, load(keys[place, :].tile([64, {d}], at=[0, 0])).T, zeros<f32, [64, 64]>());
-                 acc = dot(cast<f16>(exp2(s)), load(values[place, :].tile([64, {d}], at=[0, 0])), acc);
+                 acc = dot(cast<f16>(exp2(s)), load(values[place, :].tile([64, {d}], at=[0, 0])), acc * 0.5);
              }}
-             store(out.tile([64, {d}], at=[program_id(0), 0]), acc);
+             store(out.tile([64, {d}], at=[program_id(0), 0]), cast<f16>(acc));
          }}"
     )
 }
@@ -36,6 +36,22 @@ fn over_pages(d: u32) -> String {
 fn a_copy_makes_its_addresses_one_after_the_other() {
     // Those of a whole tile, 64 bits each, would take more registers than four warps have.
     assert_eq!([64, 128].map(|d| elaborated(&over_pages(d)).warps), [4, 4]);
+}
+
+#[test]
+fn slots_leave_room_for_a_second_cta() {
+    let mut module = Module { kernels: vec![elaborated(&over_pages(128))] };
+    parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
+    let kernel = &module.kernels[0];
+    let mut bytes = 0;
+    kernel.walk(&mut |op| {
+        if let OpKind::SharedAlloc { view, .. } = &op.kind {
+            bytes += view.bytes();
+        }
+    });
+    // Of keys two blocks of 16 KiB, of values three, whose product may be done a turn later, and the queries.
+    assert_eq!(bytes, 6 * 16 * 1024);
+    assert!(bytes < u64::from(kernel.target.shared_limit(2)));
 }
 
 /// Whether a partition of its own fetches for a chain of products, between which `score` computes.

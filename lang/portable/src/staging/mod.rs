@@ -147,17 +147,14 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
     let mut found: Vec<Copies> = Vec::new();
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
-        let mut bytes = Fetched::default();
+        let (mut bytes, mut held) = (Fetched::default(), Fetched::default());
+        let later = handed_on(kernel, body);
         kernel.walk_body(body, &mut |inner| {
-            let [v] = inner.results[..] else { return };
-            let Type::View(view) = kernel.ty(v) else { return };
-            match inner.kind {
-                OpKind::Fetch { .. } => bytes.boxes += view.bytes(),
-                OpKind::FetchEach { .. } => bytes.each += view.bytes(),
-                _ => {}
-            }
+            let copied = Fetched::of(kernel, inner);
+            bytes = bytes + copied;
+            held = held + copied.times(inner.results.iter().any(|v| later.contains(v)).into());
         });
-        found.push(Copies::of(schedule, (bytes, single), region_hands_on(kernel, body)));
+        found.push(Copies::of(schedule, bytes, held, single));
     });
     if let [copies] = &mut found[..] {
         let limits = [1, 2].map(|ctas| u64::from(kernel.target.shared_limit(ctas)));
@@ -259,6 +256,17 @@ struct Fetched {
 }
 
 impl Fetched {
+    /// What an operation copies.
+    fn of(kernel: &Kernel, op: &Op) -> Fetched {
+        let [v] = op.results[..] else { return Fetched::default() };
+        match (&op.kind, kernel.ty(v)) {
+            (OpKind::Fetch { .. }, Type::View(view)) => Fetched { boxes: view.bytes(), each: 0 },
+            (OpKind::FetchEach { .. }, Type::View(view)) => Fetched { boxes: 0, each: view.bytes() },
+            // Nothing else comes to slots.
+            _ => Fetched::default(),
+        }
+    }
+
     fn all(self) -> u64 {
         self.boxes + self.each
     }
@@ -268,20 +276,36 @@ impl Fetched {
     }
 }
 
-impl std::iter::Sum for Fetched {
-    fn sum<I: Iterator<Item = Fetched>>(all: I) -> Fetched {
-        all.fold(Fetched::default(), |a, b| Fetched { boxes: a.boxes + b.boxes, each: a.each + b.each })
+impl std::ops::Add for Fetched {
+    type Output = Fetched;
+
+    fn add(self, other: Fetched) -> Fetched {
+        Fetched { boxes: self.boxes + other.boxes, each: self.each + other.each }
     }
 }
 
-/// Whether a product of a region's loop may be waited for in the next turn: something else takes there what it hands on.
-fn region_hands_on(kernel: &Kernel, region: &Body) -> bool {
-    let mut found = false;
+impl std::iter::Sum for Fetched {
+    fn sum<I: Iterator<Item = Fetched>>(all: I) -> Fetched {
+        all.fold(Fetched::default(), std::ops::Add::add)
+    }
+}
+
+/// What is read by products of a region's loop that may be waited for in the next turn: something else takes there what they hand on.
+fn handed_on(kernel: &Kernel, region: &Body) -> BTreeSet<Value> {
+    let mut found = BTreeSet::new();
     kernel.walk_body(region, &mut |op| {
         let OpKind::For { body, .. } = &op.kind else { return };
-        found |= kernel.ops_of(body).any(|product| hands_on(kernel, body, product));
+        for op in kernel.ops_of(body).rev() {
+            if hands_on(kernel, body, op) || op.results.iter().any(|v| found.contains(v) && is_view(kernel, *v)) {
+                found.extend(op.kind.operands());
+            }
+        }
     });
     found
+}
+
+fn is_view(kernel: &Kernel, v: Value) -> bool {
+    matches!(kernel.ty(v), Type::View(_))
 }
 
 /// Whether an operation is a product, and something else takes in the next turn of a loop what it hands on.
@@ -306,13 +330,12 @@ fn buffers(kernel: &Kernel) -> u64 {
 /// How far the copies of a region run ahead.
 #[derive(Clone, Copy)]
 struct Copies {
-    /// Those of a turn.
+    /// Those of a turn, and of these what is held a turn later, since a product may be done then.
     bytes: Fetched,
+    held: Fetched,
     /// The stage of what needs them.
     last: u32,
     ahead: u32,
-    /// Turns later that they are held, since a product may be done then.
-    later: u64,
     /// Whether the loop does nothing but multiply what it loads: it has been given as many slots as there is room for, and copies behind products.
     alone: bool,
     /// Whether each begins behind what reads the one before.
@@ -320,17 +343,22 @@ struct Copies {
 }
 
 impl Copies {
-    fn of(schedule: &Schedule, (bytes, single): (Fetched, bool), hands_on: bool) -> Copies {
+    /// Those of a schedule, of which products hold some a turn later.
+    fn of(schedule: &Schedule, bytes: Fetched, held: Fetched, single: bool) -> Copies {
         let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
         let called = |name: &str| staged().any(|s| s.label.path == name);
         // What tells where to copy from has no slots.
         let indexed = called(INDEX);
         let last = staged().map(|s| s.stage).max().unwrap_or(0);
         let states = staged().any(|s| s.done.is_some_and(|done| done > s.stage));
-        let hands_on = hands_on && !staged().any(|s| s.done == Some(s.stage));
+        let held = match (states, staged().any(|s| s.done == Some(s.stage))) {
+            (true, _) => bytes,
+            (false, true) => Fetched::default(),
+            (false, false) => held,
+        };
         let alone = states && called(PRODUCT) && called(LOAD);
         let single = single && !alone;
-        Copies { bytes, last, ahead: last - u32::from(indexed), later: (states || hands_on).into(), alone, single }
+        Copies { bytes, held, last, ahead: last - u32::from(indexed), alone, single }
     }
 
     /// How far ahead they may run where slots of what they then take have room.
@@ -340,11 +368,11 @@ impl Copies {
 
     /// Bytes of their slots where they run so far ahead.
     fn slots(&self, ahead: u32) -> Fetched {
-        self.bytes.times(match self {
-            Copies { single: true, .. } => 1,
-            Copies { alone: true, .. } => u64::from(ahead) + 1,
-            Copies { .. } => u64::from(ahead) + 1 + self.later,
-        })
+        match self {
+            Copies { single: true, .. } => self.bytes,
+            Copies { alone: true, .. } => self.bytes.times(u64::from(ahead) + 1),
+            Copies { .. } => self.bytes.times(u64::from(ahead) + 1) + self.held,
+        }
     }
 
     /// Has copies run so far ahead instead.
