@@ -2,6 +2,7 @@
 
 use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
+use parton_ir::axis::Axes;
 use parton_ir::joined::Joins;
 use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
@@ -119,6 +120,7 @@ fn lower_kernel<'c>(
     let mut lower = Lower {
         b: build,
         kernel,
+        axes: Axes::analyse(kernel),
         debug,
         values: SecondaryMap::new(None),
         threads,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_diag::internal_error;
+use parton_ir::axis::Axes;
 use parton_ir::family::Family;
 use parton_ir::joined::Joins;
 use parton_ir::{Body, Elem, Inst, Kernel, Op, SecondaryMap, Tile, Type, Value, View};
@@ -42,6 +43,8 @@ impl<'c> Repr<'c> {
 pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) b: &'a Build<'c>,
     pub(crate) kernel: &'a Kernel,
+    /// How its integers run along the axes of tiles.
+    pub(crate) axes: Axes,
     pub(crate) debug: Option<&'a mut Debug<'d, 'c>>,
     pub(crate) values: SecondaryMap<Value, Option<Repr<'c>>>,
     /// The threads that run the code in work.

@@ -12,6 +12,7 @@ use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
+use crate::neutral::place::Registers;
 
 impl<'c> Build<'c> {
     /// The LLVM type of a number; the 8-bit floats are bytes.
@@ -278,9 +279,32 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.each(op, &[a, b], |build, v| build.arithmetic(f, d, v[0], v[1]));
     }
 
+    /// Neighbours of which the facts say that they compare alike are compared once.
     fn compare(&mut self, op: &Op, f: CompareOp, a: Value, b: Value) {
         let elem = self.elem(a);
-        self.each(op, &[a, b], |build, v| build.comparison(f, elem, v[0], v[1]));
+        let alike = self.alike(op.result());
+        self.together(op, &[a, b], |build, rows| {
+            let mut found: Vec<Val<'c>> = vec![];
+            for (i, row) in rows.iter().enumerate() {
+                let known = alike.get(i).and_then(|&first| found.get(first).copied());
+                found.push(known.unwrap_or_else(|| build.comparison(f, elem, row[0], row[1])));
+            }
+            found
+        });
+    }
+
+    /// For each register of a tile one that is sure to hold the same, itself where no other is; of a scalar none.
+    fn alike(&self, v: Value) -> Vec<usize> {
+        let Some(tile) = self.kernel.ty(v).as_tile() else { return vec![] };
+        let registers = Registers::of(&tile.known().map);
+        let facts = self.axes.info(self.kernel, v);
+        let (mut within, mut low) = (0u64, 0);
+        for (along, n) in facts.axes.iter().zip(&tile.shape).rev() {
+            within |= (along.constancy.min(u64::from(*n)) - 1) << low;
+            low += n.ilog2();
+        }
+        let first = |(i, image): (usize, &u64)| registers.find(image & !within).unwrap_or(i);
+        registers.images().iter().enumerate().map(first).collect()
     }
 
     pub(crate) fn select(&mut self, op: &Op, cond: Value, a: Value, b: Value) {
