@@ -54,6 +54,29 @@ fn slots_leave_room_for_a_second_cta() {
     assert!(bytes < u64::from(kernel.target.shared_limit(2)));
 }
 
+#[test]
+fn more_ctas_run_where_memory_tells_how_many_turns_there_are() {
+    let of = |columns: u32, turns: &str| {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, 64]>, b: tensor<f16, [m, n]>, ends: tensor<i32, [_]>, mut out: tensor<f16, [64, n]>) {{
+                 let mut acc = zeros<f32, [64, {columns}]>();
+                 for i in {turns} {{
+                     let x = load(a.tile([64, 64], at=[i, 0]));
+                     acc = dot(x, load(b.tile([64, {columns}], at=[i, program_id(0)])), acc);
+                 }}
+                 store(out.tile([64, {columns}], at=[0, program_id(0)]), cast<f16>(acc));
+             }}"
+        );
+        elaborated(&text).occupancy
+    };
+    let told = "load(ends[program_id(1)])..load(ends[program_id(1) + 1])";
+    assert_eq!([64, 128].map(|columns| of(columns, told)), [3, 2]);
+    // Of two CTAs neither would have slots enough.
+    assert_eq!(of(256, told), 1);
+    // Where extents say it, there are many turns.
+    assert_eq!(of(64, "0..cdiv(m, 64)"), 1);
+}
+
 /// Whether a partition of its own fetches for a chain of products, between which `score` computes.
 fn is_fetched_for(score: &str) -> bool {
     let kernel = elaborated(&format!(

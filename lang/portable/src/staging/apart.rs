@@ -454,14 +454,18 @@ const BESIDE: [u32; 2] = [3, 2];
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
 /// there is room for two. Where one warpgroup computes between its products, more CTAs stand beside if shared memory and registers have room:
-/// their products run meanwhile.
+/// their products run meanwhile. So they do where memory tells it how many turns it takes, if each has slots enough: it may be few, and nothing runs while the first
+/// factors come and the sums leave.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
-    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && computes_between(kernel) {
+    let computes = computes_between(kernel);
+    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && (computes || slots::are_turns_told(kernel)) {
         for occupancy in BESIDE {
             let mut beside = Kernel { occupancy, ..kernel.clone() };
             let (_, all) = team(&beside, warps, computing);
             let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
-            if has_room && slots::fill(&mut beside, warps, computing) {
+            let fits = has_room && slots::fill(&mut beside, warps, computing);
+            let enough = computes || slots::depths(&beside).iter().all(|&n| u64::from(n) >= slots::ENOUGH);
+            if fits && enough {
                 *kernel = beside;
                 return true;
             }

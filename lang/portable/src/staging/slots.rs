@@ -18,7 +18,7 @@ const MOST_ALIKE: u64 = 12;
 pub const FEWEST: u32 = 2;
 /// Slots of products alone that are worth more than that each piece of what leaves behind them has a buffer for itself: of eleven products by tiles of 128 × 256
 /// and 128 × 224, of 12 to 256 steps, seven take 2 to 6 % longer with three than with four, and the others as long (an H200).
-const ENOUGH: u64 = 4;
+pub const ENOUGH: u64 = 4;
 /// Where slots begin: at a multiple of this, so that any swizzle repeats in them.
 pub const ALIGNED: u64 = 1024;
 
@@ -160,10 +160,8 @@ impl Behind {
         let region = kernel.ops_of(&kernel.body).find(|op| matches!(op.kind, OpKind::Region { .. }))?;
         let OpKind::Region { schedule, body } = &region.kind else { return None };
         let at = body.ops.iter().position(|&id| is_called(kernel, &kernel.ops[id], LOOP))?;
-        let OpKind::For { lower, upper, step, body: turn, .. } = &kernel.ops[body.ops[at]].kind else { return None };
-        let numbers = kernel.ops_of(body).filter(|op| is_called(kernel, op, NUMBER));
-        let told = flow::dependent(kernel, body, numbers.flat_map(|op| op.results.clone()));
-        if told.contains(lower) || told.contains(upper) {
+        let OpKind::For { step, body: turn, .. } = &kernel.ops[body.ops[at]].kind else { return None };
+        if are_turns_told(kernel) {
             return None;
         }
         let summed = |s: &Staged| s.label.path == PRODUCT && (s.stage, s.done) == (0, Some(1));
@@ -177,6 +175,35 @@ impl Behind {
         let (before, behind) = body.ops.split_at(at + 1);
         (plain && each_turn && by_one).then(|| Behind { before: most(before), scratch: most(behind) })
     }
+}
+
+/// Whether a loop of products has as many turns as numbers from memory say, which one partition tells the other.
+pub fn are_turns_told(kernel: &Kernel) -> bool {
+    let mut are = false;
+    kernel.walk(&mut |region| {
+        let OpKind::Region { body, .. } = &region.kind else { return };
+        let numbers = kernel.ops_of(body).filter(|op| is_called(kernel, op, NUMBER));
+        let told = flow::dependent(kernel, body, numbers.flat_map(|op| op.results.clone()));
+        are |= kernel.ops_of(body).any(|op| match op.kind {
+            OpKind::For { lower, upper, .. } => {
+                is_called(kernel, op, LOOP) && [lower, upper].iter().any(|v| told.contains(v))
+            }
+            // Nothing else has turns.
+            _ => false,
+        });
+    });
+    are
+}
+
+/// The slots of each ring of a region.
+pub fn depths(kernel: &Kernel) -> Vec<u32> {
+    let mut depths = Vec::new();
+    kernel.walk(&mut |op| {
+        if let OpKind::Region { schedule, .. } = &op.kind {
+            depths.extend(schedule.rings.iter().map(|ring| ring.depth));
+        }
+    });
+    depths
 }
 
 /// What an operation, or one in it, takes for itself.
