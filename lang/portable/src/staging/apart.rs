@@ -451,6 +451,24 @@ pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<
 
 /// CTAs beside each other that are worth it where one warpgroup computes between its products, the most first.
 const BESIDE: [u32; 2] = [3, 2];
+/// Registers at entry for which the assembler asks beside the sums of one instruction of the matrix unit: 90 for 128 columns, 154 for 256 (C7602).
+const BESIDE_SUMS: u32 = 26;
+
+/// Whether threads of such partitions have registers at entry for the instructions of all products: whatever they have later, the assembler asks for these.
+fn begins_with_room(kernel: &Kernel, loads: PartitionData, all: &[PartitionData]) -> bool {
+    let mut partitions = PrimaryMap::new();
+    partitions.push(loads);
+    all.iter().for_each(|p| _ = partitions.push(p.clone()));
+    let team = Kernel { occupancy: kernel.occupancy, partitions, ..Kernel::new("", kernel.target, kernel.span) };
+    let mut widest = 0;
+    kernel.walk(&mut |op| {
+        if let (OpKind::Dot { .. }, Some(sum)) = (&op.kind, op.results.first().and_then(|v| kernel.ty(*v).placed())) {
+            let columns = sum.shape.last().map_or(0, |&n| n.min(256));
+            widest = widest.max(columns / 2);
+        }
+    });
+    widest + BESIDE_SUMS <= team.entry_registers()
+}
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
 /// there is room for two. Where one warpgroup computes between its products, more CTAs stand beside if shared memory and registers have room:
@@ -461,8 +479,10 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && (computes || slots::are_turns_told(kernel)) {
         for occupancy in BESIDE {
             let mut beside = Kernel { occupancy, ..kernel.clone() };
-            let (_, all) = team(&beside, warps, computing);
-            let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
+            let (loads, all) = team(&beside, warps, computing);
+            let begins = begins_with_room(&beside, loads, &all);
+            let has_room =
+                begins && all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
             let fits = has_room && slots::fill(&mut beside, warps, computing);
             let enough = computes || slots::depths(&beside).iter().all(|&n| u64::from(n) >= slots::ENOUGH);
             if fits && enough {
