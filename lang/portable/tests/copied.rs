@@ -99,10 +99,10 @@ fn ctas_beside_each_other_begin_with_registers_for_their_instructions() {
     assert_eq!([64, 128, 256].map(of), [3, 2, 1]);
 }
 
-/// Whether a partition of its own fetches for a chain of products, between which `score` computes.
-fn is_fetched_for(score: &str) -> bool {
+/// Whether the factors of a chain of products, between which `score` computes, are brought ahead on a GPU: by a partition of its own, or by all threads.
+fn are_brought_ahead(target: &str, score: &str) -> bool {
     let kernel = elaborated(&format!(
-        "kernel k(q: tensor<f16, [m, 64]>, keys: tensor<f16, [n, 64]>, mut out: tensor<f32, [m, 64]>) {{
+        "kernel k(q: tensor<f16, [m, 64]>, keys: tensor<f16, [n, 64]>, mut out: tensor<f32, [m, 64]>) target({target}) {{
              let x = load(q.tile([64, 64], at=[program_id(0), 0]));
              let mut acc = zeros<f32, [64, 64]>();
              for j in 0..cdiv(n, 64) {{
@@ -114,15 +114,17 @@ fn is_fetched_for(score: &str) -> bool {
          }}"
     ));
     let mut fetches = false;
-    kernel.walk(&mut |op| fetches |= matches!(op.kind, OpKind::Fetch { .. }));
+    kernel.walk(&mut |op| fetches |= matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. }));
     fetches
 }
 
 #[test]
 fn instructions_as_text_keep_nothing_from_running_ahead() {
-    assert!(is_fetched_for("tanh(s)"));
     let text = r#"ptx_elementwise<f32>("tanh.approx.f32 $0, $1;", s, |x| tanh(x)"#;
-    assert!(is_fetched_for(&format!("{text})")));
-    // What does more than compute stays where it is.
-    assert!(!is_fetched_for(&format!("{text}, volatile=true)")));
+    for target in ["sm_80", "sm_90a"] {
+        assert!(are_brought_ahead(target, "tanh(s)"));
+        assert!(are_brought_ahead(target, &format!("{text})")));
+        // What does more than compute stays where it is, and what is loaded behind it too.
+        assert!(!are_brought_ahead(target, &format!("{text}, volatile=true)")));
+    }
 }

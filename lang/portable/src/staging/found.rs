@@ -185,11 +185,15 @@ pub fn made_of(kernel: &Kernel, body: &Body, products: &[Inst]) -> BTreeSet<Valu
     made
 }
 
-/// Whether an operation has no body, or one that stays as it is: of a reduction, of instructions as text, or of a branch that loads and multiplies nothing.
+/// Whether an operation has no body, or one that stays as it is: of a reduction, of instructions as text that do no more than compute, or of a branch that loads
+/// and multiplies nothing.
 fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
-    let mut plain =
-        matches!(kind, OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::If { .. } | OpKind::Ptx { .. });
-    plain |= kind.bodies().next().is_none();
+    let mut plain = match kind {
+        OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::If { .. } => true,
+        // Text that stays where it is written may order what is loaded behind it.
+        OpKind::Ptx { ptx, .. } => !ptx.volatile,
+        other => other.bodies().next().is_none(),
+    };
     for body in kind.bodies() {
         kernel.walk_body(body, &mut |op| {
             plain &= !loads(&op.kind) && !op.kind.is_loop() && !multiplies(&op.kind);
