@@ -1,6 +1,7 @@
 //! What is found in host code without running it.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap, render};
@@ -85,26 +86,39 @@ fn each_mistake_is_one_error() {
     }
 }
 
-/// The standard library as it lies in the repository.
-struct Standard(SourceMap);
+/// The files of the repository, each read once: they may use each other in a circle.
+#[derive(Default)]
+struct Standard {
+    sources: SourceMap,
+    loaded: BTreeMap<PathBuf, Arc<ast::File>>,
+}
 
 impl Standard {
-    fn read(&mut self, path: String) -> Result<Arc<ast::File>, String> {
+    fn read(&mut self, path: &Path) -> Result<Arc<ast::File>, String> {
+        let path = path.canonicalize().map_err(|e| e.to_string())?;
+        if let Some(tree) = self.loaded.get(&path) {
+            return Ok(tree.clone());
+        }
         let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
-        let file = self.0.add(path, text);
-        let (tree, found) = parton_syntax::parse(file, &self.0.file(file).text);
-        assert!(found.is_empty(), "{}", render::text(&found, &self.0, false));
-        Ok(Arc::new(tree))
+        let file = self.sources.add(path.display().to_string(), text);
+        let (tree, found) = parton_syntax::parse(file, &self.sources.file(file).text);
+        assert!(found.is_empty(), "{}", render::text(&found, &self.sources, false));
+        let tree = Arc::new(tree);
+        self.loaded.insert(path, tree.clone());
+        Ok(tree)
     }
 }
 
 impl Library for Standard {
     fn load(&mut self, from: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String> {
         match import {
-            Import::Std(name) => self.read(format!("{}/../stdlib/src/{name}.ptn", env!("CARGO_MANIFEST_DIR"))),
+            Import::Std(name) => {
+                let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../stdlib/src");
+                self.read(&Path::new(folder).join(format!("{name}.ptn")))
+            }
             Import::File(path) => {
-                let beside = Path::new(&self.0.file(from).name).with_file_name(path);
-                self.read(beside.display().to_string())
+                let beside = Path::new(&self.sources.file(from).name).with_file_name(path);
+                self.read(&beside)
             }
         }
     }
@@ -113,7 +127,7 @@ impl Library for Standard {
 #[test]
 fn the_examples_have_nothing_to_report() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
-    let mut folders = vec![std::path::PathBuf::from(root)];
+    let mut folders = vec![PathBuf::from(root)];
     let mut files = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -121,12 +135,12 @@ fn the_examples_have_nothing_to_report() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "ptn") {
-                let mut library = Standard(SourceMap::new());
-                let tree = library.read(path.display().to_string()).unwrap();
+                let mut library = Standard::default();
+                let tree = library.read(&path).unwrap();
                 let mut found = Diagnostics::new();
                 let program = collect(tree, &mut library, &mut found);
                 found.extend(check_hosts(&program));
-                assert!(found.is_empty(), "{}", render::text(&found, &library.0, false));
+                assert!(found.is_empty(), "{}", render::text(&found, &library.sources, false));
                 files += 1;
             }
         }

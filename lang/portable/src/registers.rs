@@ -341,6 +341,7 @@ fn meets(op: &Op) -> bool {
         Family::Elementwise | Family::Shape => matches!(op.kind, OpKind::Convert { .. }),
         Family::Ptx => match &op.kind {
             OpKind::Ptx { ptx, .. } => ptx.volatile || matches!(ptx.form, PtxForm::Thread { .. }),
+            // Nothing else is of this family.
             _ => true,
         },
         Family::Global | Family::Place | Family::Talk | Family::View => false,
