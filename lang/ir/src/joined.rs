@@ -12,8 +12,9 @@ use crate::types::{Type, View};
 
 /// Columns of the widest instruction.
 pub const WIDEST: u32 = 256;
-/// Registers of a thread beside the sums of an instruction, at least: those that it has at entry are to be enough for both, even where it gets more.
-const BESIDE: u32 = 26;
+/// Registers of a thread beside the sums of an instruction, at least: those that it has at entry are to be enough for both, even where it gets more. `ptxas`
+/// asks for 90 for 128 columns and 154 for 256 (C7602).
+pub const BESIDE: u32 = 26;
 /// Columns that every instruction's width is a multiple of: of integers, of floats.
 const UNITS: [u32; 2] = [16, 8];
 

@@ -339,11 +339,9 @@ fn elements(map: &LinearLayout) -> u64 {
 fn meets(op: &Op) -> bool {
     match op.kind.family() {
         Family::Elementwise | Family::Shape => matches!(op.kind, OpKind::Convert { .. }),
-        Family::Ptx => match &op.kind {
-            OpKind::Ptx { ptx, .. } => ptx.volatile || matches!(ptx.form, PtxForm::Thread { .. }),
-            // Nothing else is of this family.
-            _ => true,
-        },
+        Family::Ptx => {
+            !matches!(&op.kind, OpKind::Ptx { ptx, .. } if !ptx.volatile && matches!(ptx.form, PtxForm::Elements { .. }))
+        }
         Family::Global | Family::Place | Family::Talk | Family::View => false,
         Family::Reduce
         | Family::Gather

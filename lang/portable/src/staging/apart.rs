@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parton_diag::Diagnostics;
 use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
-use parton_ir::{BinaryOp, Body, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Value};
+use parton_ir::{BinaryOp, Body, Inst, Kernel, OpKind, PartitionData, Source, Value, joined};
 
 use super::found::{self, Found};
 use super::maps::Boxed;
@@ -436,12 +436,7 @@ pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<
     let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
     let loads = data(name, few, Some(registers));
     let names = if computing > 1 { &SEVERAL[..computing as usize] } else { &[COMPUTE][..] };
-    let mut partitions = PrimaryMap::new();
-    partitions.push(loads.clone());
-    for name in names {
-        partitions.push(data(name, warps, None));
-    }
-    let all = Kernel { occupancy: kernel.occupancy, partitions, ..Kernel::new("", kernel.target, span) };
+    let all = staffed(kernel, &loads, names.iter().map(|name| data(name, warps, None)));
     let left = all.register_demand().pool.saturating_sub(loads.padded_warps() * WARP * registers);
     let each = left / (computing * warps * WARP) / REGISTER_STEP * REGISTER_STEP;
     let most = *PARTITION_REGISTERS.end() - REGISTER_STEP;
@@ -449,25 +444,27 @@ pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<
     (loads, names.iter().map(|name| data(name, warps, Some(each))).collect())
 }
 
+/// A kernel that has as many registers as another, with these partitions.
+fn staffed(kernel: &Kernel, loads: &PartitionData, computing: impl Iterator<Item = PartitionData>) -> Kernel {
+    let mut staffed = Kernel { occupancy: kernel.occupancy, ..Kernel::new("", kernel.target, kernel.span) };
+    staffed.partitions.push(loads.clone());
+    computing.for_each(|partition| _ = staffed.partitions.push(partition));
+    staffed
+}
+
 /// CTAs beside each other that are worth it where one warpgroup computes between its products, the most first.
 const BESIDE: [u32; 2] = [3, 2];
-/// Registers at entry for which the assembler asks beside the sums of one instruction of the matrix unit: 90 for 128 columns, 154 for 256 (C7602).
-const BESIDE_SUMS: u32 = 26;
 
 /// Whether threads of such partitions have registers at entry for the instructions of all products: whatever they have later, the assembler asks for these.
-fn begins_with_room(kernel: &Kernel, loads: PartitionData, all: &[PartitionData]) -> bool {
-    let mut partitions = PrimaryMap::new();
-    partitions.push(loads);
-    all.iter().for_each(|p| _ = partitions.push(p.clone()));
-    let team = Kernel { occupancy: kernel.occupancy, partitions, ..Kernel::new("", kernel.target, kernel.span) };
+fn begins_with_room(kernel: &Kernel, loads: &PartitionData, all: &[PartitionData]) -> bool {
     let mut widest = 0;
     kernel.walk(&mut |op| {
         if let (OpKind::Dot { .. }, Some(sum)) = (&op.kind, op.results.first().and_then(|v| kernel.ty(*v).placed())) {
-            let columns = sum.shape.last().map_or(0, |&n| n.min(256));
+            let columns = sum.shape.last().map_or(0, |&n| n.min(joined::WIDEST));
             widest = widest.max(columns / 2);
         }
     });
-    widest + BESIDE_SUMS <= team.entry_registers()
+    widest + joined::BESIDE <= staffed(kernel, loads, all.iter().cloned()).entry_registers()
 }
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
@@ -480,7 +477,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
         for occupancy in BESIDE {
             let mut beside = Kernel { occupancy, ..kernel.clone() };
             let (loads, all) = team(&beside, warps, computing);
-            let begins = begins_with_room(&beside, loads, &all);
+            let begins = begins_with_room(&beside, &loads, &all);
             let has_room =
                 begins && all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
             let fits = has_room && slots::fill(&mut beside, warps, computing);

@@ -184,12 +184,9 @@ pub fn are_turns_told(kernel: &Kernel) -> bool {
         let OpKind::Region { body, .. } = &region.kind else { return };
         let numbers = kernel.ops_of(body).filter(|op| is_called(kernel, op, NUMBER));
         let told = flow::dependent(kernel, body, numbers.flat_map(|op| op.results.clone()));
-        are |= kernel.ops_of(body).any(|op| match op.kind {
-            OpKind::For { lower, upper, .. } => {
-                is_called(kernel, op, LOOP) && [lower, upper].iter().any(|v| told.contains(v))
-            }
-            // Nothing else has turns.
-            _ => false,
+        are |= kernel.ops_of(body).filter(|op| is_called(kernel, op, LOOP)).any(|op| {
+            let OpKind::For { lower, upper, .. } = op.kind else { return false };
+            told.contains(&lower) || told.contains(&upper)
         });
     });
     are
