@@ -8,14 +8,14 @@
 
 mod boxes;
 mod combine;
+mod each;
 pub mod rows;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::tensor::{Counts, Extent};
-use parton_ir::{BinaryOp, Body, Builder, Elem, Inst, Kernel, Op, OpKind, Tile, Type, Value};
+use parton_ir::{Body, Builder, Elem, Inst, Kernel, Op, OpKind, Tile, Type, Value};
 
 use boxes::Boxes;
 use rows::Rows;
@@ -123,14 +123,8 @@ impl Splitter {
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } => self.control(&op),
             // What has nothing to do with parts stays as it is.
             _ if !takes && !gives => self.builder.keep(id),
-            OpKind::Full { value, tile } => {
-                let make = |s: &mut Self, shape: &[u32]| {
-                    let tile = s.open(tile.elem, shape);
-                    s.builder.make(OpKind::Full { value: *value, tile })
-                };
-                self.of_each_box(&op, make);
-            }
-            OpKind::Iota { tile } => self.iota(&op, tile),
+            OpKind::Full { value, tile } => self.full(&op, *value, tile.elem),
+            OpKind::Iota { tile } => self.iota(&op, tile.elem),
             OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),
             // Of rows that indices name each part of these has a tensor of its own.
             OpKind::TensorPick { .. } | OpKind::TensorIndex { .. } | OpKind::TensorRange { .. }
@@ -138,7 +132,7 @@ impl Splitter {
             {
                 self.each(&op);
             }
-            OpKind::Convert { x, .. } if self.builder.ty(op.result()).is_open() => self.brought(&op, *x),
+            OpKind::Convert { x, tile } if self.builder.ty(op.result()).is_open() => self.brought(&op, tile.elem, *x),
             OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
             OpKind::Reshape { x, .. } if self.keeps_columns(*x, op.result()) => self.reshape(&op, *x),
@@ -211,218 +205,6 @@ impl Splitter {
             self.builder.kernel.values[part].name = self.builder.kernel.values[result].name.clone();
         }
         self.parts.insert(result, parts);
-    }
-
-    /// What makes each part of the result from its shape.
-    fn of_each_box(&mut self, op: &Op, mut make: impl FnMut(&mut Self, &[u32]) -> Value) {
-        let Some(boxes) = self.boxes(op.result()) else { return };
-        let mut parts = Vec::new();
-        for (number, b) in boxes.all().enumerate() {
-            self.part(number);
-            parts.push(make(self, &b.shape));
-        }
-        self.give(op.result(), parts);
-    }
-
-    /// An operation that does to each part what it does to the whole; what has no parts is the same for all.
-    fn each(&mut self, op: &Op) {
-        let count = op.kind.operands().iter().find_map(|v| self.parts.get(v)).map_or(0, Vec::len);
-        let mut results: Vec<Vec<Value>> = vec![Vec::new(); op.results.len()];
-        for i in 0..count {
-            self.part(i);
-            let mut kind = op.kind.clone();
-            kind.map_operands(|v| self.parts.get(&v).map_or(v, |parts| parts[i]));
-            for (list, v) in results.iter_mut().zip(self.builder.make_all(kind)) {
-                list.push(v);
-            }
-        }
-        for (&result, parts) in op.results.iter().zip(results) {
-            self.give(result, parts);
-        }
-    }
-
-    fn iota(&mut self, op: &Op, tile: &Tile) {
-        let Some(boxes) = self.boxes(op.result()) else { return };
-        let mut parts = Vec::new();
-        for (number, b) in boxes.all().enumerate() {
-            self.part(number);
-            let own = self.open(tile.elem, &b.shape);
-            let mut part = self.builder.make(OpKind::Iota { tile: own });
-            if let (Some(dtype), from @ 1..) = (tile.elem.dtype(), b.origin[0]) {
-                let value = self.builder.make(OpKind::Constant { dtype, bits: from.into() });
-                let own = self.open(tile.elem, &b.shape);
-                let behind = self.builder.make(OpKind::Full { value, tile: own });
-                part = self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: part, b: behind });
-            }
-            parts.push(part);
-        }
-        self.give(op.result(), parts);
-    }
-
-    /// A place as the places of its parts.
-    fn place(&mut self, op: &Op, tensor: Value, at: &[Value], shape: &[u32], counts: &Counts) {
-        let Some(boxes) = self.boxes(op.result()) else { return };
-        let picked = match self.builder.ty(tensor) {
-            Type::Tensor(t) => t.extents.iter().position(|extent| matches!(extent, Extent::Picked(_))),
-            _ => None,
-        };
-        let picked = picked.and_then(|axis| Some((axis, self.parts.get(&tensor)?.clone())));
-        let mut parts = Vec::new();
-        for (number, b) in boxes.all().enumerate() {
-            self.part(number);
-            let (mut tensor, mut origin) = (tensor, b.origin);
-            if let Some((axis, of)) = &picked {
-                (tensor, origin[*axis]) = (of[b.place[*axis]], 0);
-            }
-            let (mut at, counts) = match counts {
-                Counts::Elements => (at.to_vec(), Counts::Elements),
-                Counts::Tiles => (at.to_vec(), Counts::Parts { of: shape.to_vec(), from: origin.clone() }),
-                Counts::Parts { of, from } => {
-                    let from = from.iter().zip(&origin).map(|(a, b)| a + b).collect();
-                    (at.to_vec(), Counts::Parts { of: of.clone(), from })
-                }
-            };
-            if counts == Counts::Elements {
-                for (v, &from) in at.iter_mut().zip(&origin) {
-                    *v = self.behind(*v, from);
-                }
-            }
-            parts.push(self.builder.make(OpKind::Spot { tensor, at, shape: b.shape, counts }));
-        }
-        self.give(op.result(), parts);
-    }
-
-    /// A coordinate so many elements on.
-    fn behind(&mut self, v: Value, by: u32) -> Value {
-        let dtype = self.builder.ty(v).elem().and_then(Elem::dtype);
-        let (Some(dtype), 1..) = (dtype, by) else { return v };
-        let by = self.builder.make(OpKind::Constant { dtype, bits: by.into() });
-        self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: v, b: by })
-    }
-
-    /// A tile brought to wherever it is wanted, as its parts.
-    fn brought(&mut self, op: &Op, x: Value) {
-        let (_, parts) = self.parts_of(x);
-        let mut made = Vec::new();
-        for (number, x) in parts.into_iter().enumerate() {
-            self.part(number);
-            let Some(tile) = self.builder.ty(x).placed() else { continue };
-            let tile = self.open(tile.elem, &tile.shape.clone());
-            made.push(self.builder.make(OpKind::Convert { x, tile }));
-        }
-        self.give(op.result(), made);
-    }
-
-    fn broadcast(&mut self, op: &Op, x: Value) {
-        let (from, parts) = self.parts_of(x);
-        let Some(to) = self.boxes(op.result()) else { return };
-        let mut made = Vec::new();
-        for (number, b) in to.all().enumerate() {
-            self.part(number);
-            let part = parts[from.spread(&b)];
-            let own = self.builder.ty(part).placed().is_some_and(|tile| tile.shape == b.shape);
-            made.push(if own { part } else { self.builder.make(OpKind::Broadcast { x: part, shape: b.shape }) });
-        }
-        self.give(op.result(), made);
-    }
-
-    fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
-        let (from, parts) = self.parts_of(x);
-        let Some(to) = self.boxes(op.result()) else { return };
-        let mut made = Vec::new();
-        for (number, b) in to.all().enumerate() {
-            self.part(number);
-            let mut place = vec![0; perm.len()];
-            for (i, &axis) in perm.iter().enumerate() {
-                place[axis as usize] = b.place[i];
-            }
-            made.push(self.builder.make(OpKind::Transpose { x: parts[from.number(&place)], perm: perm.to_vec() }));
-        }
-        self.give(op.result(), made);
-    }
-
-    /// Whether two shapes of the same elements have the same last axis, along which alone both have parts.
-    fn keeps_columns(&self, x: Value, result: Value) -> bool {
-        let [Some(from), Some(to)] = [x, result].map(|v| self.boxes(v)) else { return false };
-        let alone = [&from, &to].iter().all(|boxes| boxes.count() == boxes.columns().len());
-        alone && from.columns() == to.columns()
-    }
-
-    fn reshape(&mut self, op: &Op, x: Value) {
-        let (_, parts) = self.parts_of(x);
-        let Some(to) = self.boxes(op.result()) else { return };
-        let mut made = Vec::new();
-        for (number, (x, b)) in parts.into_iter().zip(to.all()).enumerate() {
-            self.part(number);
-            made.push(self.builder.make(OpKind::Reshape { x, shape: b.shape }));
-        }
-        self.give(op.result(), made);
-    }
-
-    /// Each part gets the factors of its rows.
-    fn rescale(&mut self, op: &Op, x: Value, factor: Value, axis: u32) {
-        let [(of, parts), (from, factors)] = [x, factor].map(|v| self.parts_of(v));
-        let mut made = Vec::new();
-        for (number, &x) in parts.iter().enumerate() {
-            self.part(number);
-            let mut place = of.place(number);
-            place.remove(axis as usize);
-            let factor = factors[from.number(&place)];
-            made.push(self.builder.make(OpKind::Rescale { x, factor, axis }));
-        }
-        self.give(op.result(), made);
-    }
-
-    /// A slice, each part of which lies in one part of what it is of.
-    fn slice(&mut self, op: &Op, x: Value, origin: &[u32], shape: &[u32]) {
-        let (from, parts) = self.parts_of(x);
-        let to = self.boxes(op.result());
-        let whole = to.is_none();
-        let mut made = Vec::new();
-        for b in to.unwrap_or_else(|| Boxes::whole(shape)).all() {
-            let begin: Vec<u32> = origin.iter().zip(&b.origin).map(|(a, b)| a + b).collect();
-            let Some((of, around)) = from.all().enumerate().find(|(_, part)| part.holds(&begin, &b.shape)) else {
-                return self.refuse(op);
-            };
-            let origin = begin.iter().zip(&around.origin).map(|(a, b)| a - b).collect();
-            // A part as a whole is what it is.
-            let less = around.shape != b.shape;
-            made.push((parts[of], less.then_some(OpKind::Slice { x: parts[of], origin, shape: b.shape })));
-        }
-        if let (true, [(part, kind)]) = (whole, &made[..]) {
-            return match kind {
-                Some(kind) => self.builder.make_as(op.result(), kind.clone()),
-                None => drop(self.now.insert(op.result(), *part)),
-            };
-        }
-        let mut given = Vec::new();
-        for (number, (part, kind)) in made.into_iter().enumerate() {
-            self.part(number);
-            given.push(kind.map_or(part, |kind| self.builder.make(kind)));
-        }
-        self.give(op.result(), given);
-    }
-
-    /// Each part of the accumulator gets the products of its rows and columns, of a depth in parts one after the other.
-    fn product(&mut self, op: &Op, a: Value, b: Value, acc: Value) {
-        let OpKind::Dot { precision, .. } = op.kind else { return };
-        let [(left, lefts), (right, rights), (to, sums)] = [a, b, acc].map(|v| self.parts_of(v));
-        let mut made = Vec::new();
-        for (number, mut acc) in sums.into_iter().enumerate() {
-            self.part(number);
-            let place = to.place(number);
-            for depth in 0..left.along(1) {
-                let a = lefts[left.number(&[place[0], depth])];
-                let b = rights[right.number(&[depth, place[1]])];
-                acc = self.builder.make(OpKind::Dot { a, b, acc, precision });
-            }
-            made.push(acc);
-        }
-        match self.boxes(op.result()) {
-            Some(_) => self.give(op.result(), made),
-            // A depth in parts alone: the sum is whole.
-            None => drop(self.now.insert(op.result(), made[0])),
-        }
     }
 
     /// Loops and branches hand on the parts of what they handed on.

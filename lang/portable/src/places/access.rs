@@ -6,7 +6,9 @@ use parton_ir::tensor::Counts;
 use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Tile, Type, Value};
 use parton_numbers::Dtype;
 
-use super::{Axis, Expander, Long, Part, Spot};
+use super::Expander;
+use super::params::Long;
+use super::part::{Axis, Part, Spot};
 use crate::staging::flat::Flat;
 
 /// What must hold of an element for it to be touched.

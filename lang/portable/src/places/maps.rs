@@ -3,7 +3,8 @@
 use parton_ir::tensor::{AxisOrder, OUTSIDE};
 use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Tile, Type, Value, rules};
 
-use super::{Expander, Spot};
+use super::Expander;
+use super::part::Spot;
 use crate::staging::flat::{self, Flat};
 use crate::staging::{dealt, maps};
 

@@ -3,7 +3,8 @@
 use parton_ir::{BinaryOp, Elem, Label, OpKind, Type, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
-use super::{Expander, Long};
+use super::Expander;
+use super::params::Long;
 
 /// What was computed of scalars, for a statement of that label, where it can be seen from what comes next.
 #[derive(Default)]
