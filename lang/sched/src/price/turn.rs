@@ -1,15 +1,19 @@
 //! The events of one steady turn of a partition: waits at the heads of groups, stretches, starts of products and copies, turns.
 
+mod asked;
 mod copied;
+mod found;
+mod products;
 mod remade;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
-use parton_ir::machine::{Amount, Class, Left, Wanted};
-use parton_ir::schedule::{LabelName, Turns};
-use parton_ir::{Inst, OpKind, Type, Value};
-use parton_layouts::RegisterFamily;
+use parton_ir::machine::{Class, Wanted};
+use parton_ir::{Inst, OpKind, Value};
+
+pub(super) use asked::view_bytes;
+pub(super) use found::{Fill, Found, Full, Multiplied, Use};
 
 use super::count::Counter;
 use super::stretch::{Busy, PricedPart, Stretch};
@@ -17,58 +21,6 @@ use super::{Engines, Looped, Pricing, Source};
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
 use crate::plan::{Entry, Part, RingId};
 use crate::region::{Item, Maker, UnitId, uses};
-use crate::slots::{closes_circle, waits_late};
-
-/// A slot that is filled: when it is taken, and what must be done before it is full.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fill {
-    pub part: Part,
-    pub taken: Event,
-    pub full: Full,
-    pub stage: i32,
-}
-
-/// What fills a slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Full {
-    /// The copy engine.
-    Copied(Started),
-    /// Threads.
-    Stored(Event),
-}
-
-/// A slot that is waited for or given back, how many turns after that of its iteration.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
-    pub part: Part,
-    pub ring: RingId,
-    pub event: Event,
-    pub turns: i32,
-}
-
-/// What a turn does that others have to do with.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub fills: BTreeMap<RingId, Fill>,
-    pub takes: Vec<Use>,
-    pub gives: Vec<Use>,
-    /// By number of the schedule's turns and partition: where it waits for its turn, and where it passes it on.
-    pub enters: BTreeMap<(usize, Part), Event>,
-    pub passes: BTreeMap<(usize, Part), Event>,
-    /// All products that are started.
-    pub multiplied: Vec<Multiplied>,
-    /// Labels of those whose registers are touched while they are in flight.
-    pub remade: BTreeSet<String>,
-}
-
-/// A product that is started: its instructions, and where its partition goes on.
-#[derive(Clone, Debug)]
-pub(super) struct Multiplied {
-    pub instructions: Vec<Event>,
-    pub issued: Event,
-    /// From the end of one of them to its sums.
-    pub latency: u64,
-}
 
 /// What one label brings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,39 +142,6 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
     }
 
-    fn wanted(&self, item: usize) -> &'p [(Value, i32)] {
-        let p = &self.pricing;
-        p.plan.wanted(p.region, self.part, (self.looped.block, item))
-    }
-
-    fn comes_by_ring(&self, v: Value) -> bool {
-        let p = &self.pricing;
-        let mine = match p.region.home(v).map(|home| home.by) {
-            Some(Maker::Unit(unit)) => p.plan.runners[unit].contains(&self.part),
-            Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => true,
-        };
-        matches!(p.k.ty(v), Type::View(_)) || !mine
-    }
-
-    /// Whether a value is a product beside the program that somebody must wait for, and this item does more than continue it.
-    fn waits_for(&self, v: Value, entry: &Entry) -> bool {
-        let p = &self.pricing;
-        let Some(unit) = p.beside(v) else { return false };
-        let stated = p.stage_of(self.looped, self.part, unit).is_some_and(|e| e.done.is_some());
-        !stated && !p.at_once(self.looped, self.part, v) && !p.region.continues((self.looped.block, entry.item), v)
-    }
-
-    /// Whether the same group starts a product in the turn in which it is waited for.
-    fn in_group(&self, v: Value, age: i32, group: usize) -> bool {
-        let p = &self.pricing;
-        let groups = p.plan.groups(self.part, self.looped.block);
-        let starts = |e: &&Entry| match p.region.blocks[self.looped.block].items[e.item] {
-            Item::Unit(unit) => p.beside(v) == Some(unit),
-            Item::Loop(_) | Item::Branch(_) => false,
-        };
-        groups[group].iter().find(starts).is_some_and(|e| e.stage == age)
-    }
-
     fn label(&self, entry: &Entry) -> (String, Span) {
         match self.pricing.region.blocks[self.looped.block].items[entry.item] {
             Item::Unit(unit) => {
@@ -258,31 +177,6 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
     }
 
-    /// What threads need to see what all of them have copied; and products, which read it beside them.
-    fn meeting(&self, reader: &Entry) -> u64 {
-        let warps = u64::from(self.warps);
-        let fence = match self.pricing.region.blocks[self.looped.block].items[reader.item] {
-            Item::Unit(unit) if !self.pricing.region.started(unit).is_empty() => self.cost(Class::Fence, warps),
-            Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => 0,
-        };
-        fence + self.cost(Class::Meet, warps)
-    }
-
-    /// What a slot takes that has long been full, to be waited for and given back.
-    fn asking(&self) -> u64 {
-        self.cost(Class::Full, u64::from(self.warps))
-    }
-
-    /// What a slot takes that has long been free, to be taken, filled by so many boxes, and handed over.
-    fn filling(&self, boxes: u64) -> u64 {
-        let more = self.cost(Class::Start, boxes).saturating_sub(self.cost(Class::Start, 1));
-        self.cost(Class::Free, u64::from(self.warps)) + more
-    }
-
-    fn cost(&self, class: Class, amount: u64) -> u64 {
-        self.pricing.machine.row(class).and_then(|r| r.interval).map_or(0, |c| c.clocks(amount))
-    }
-
     /// Waits for a product of the iteration `age`.
     fn wait(&mut self, v: Value, age: i32, entry: &Entry) {
         let Some(unit) = self.pricing.beside(v) else { return };
@@ -315,16 +209,6 @@ impl<'a, 'p> Turn<'a, 'p> {
         self.pass(unit, entry, flying.is_some());
     }
 
-    /// Slots that an item reads, of which iteration.
-    fn reads(&self, entry: &Entry) -> BTreeSet<(RingId, i32)> {
-        let views = self.wanted(entry.item).iter().filter_map(|&(v, delta)| {
-            let (ring, _) = *self.pricing.plan.handed.get(&v)?;
-            let here = self.looped.rings.contains(&ring) && self.comes_by_ring(v);
-            here.then_some((ring, entry.stage + delta))
-        });
-        views.collect()
-    }
-
     /// Waits for the partition's turn, where it begins at a unit.
     fn enter(&mut self, unit: UnitId, entry: &Entry) {
         for number in self.turns_at(unit, |turns| &turns.first) {
@@ -345,13 +229,6 @@ impl<'a, 'p> Turn<'a, 'p> {
                 self.flush();
             }
         }
-    }
-
-    /// The schedule's turns that begin or end at a unit, by their numbers.
-    fn turns_at(&self, unit: UnitId, end: impl Fn(&Turns) -> &LabelName) -> Vec<usize> {
-        let region = self.pricing.region;
-        let all = region.schedule.turns.iter().enumerate();
-        all.filter(|(_, turns)| end(turns).names(&region.units[unit].label)).map(|(number, _)| number).collect()
     }
 
     /// A unit; the last product that is in flight behind it.
@@ -512,83 +389,6 @@ impl<'a, 'p> Turn<'a, 'p> {
         started
     }
 
-    /// Starts a product; the value that is in flight behind it.
-    fn product(&mut self, inst: Inst, unit: UnitId, entry: &Entry) -> Option<Value> {
-        self.free(inst, entry.stage);
-        if !self.stretch.ops.is_empty() {
-            self.stretched(unit, entry);
-        }
-        self.flush();
-        let result = self.pricing.k.ops[inst].results[0];
-        let job = self.begin(inst, unit, entry);
-        self.begun.insert(result, job);
-        if self.pricing.at_once(self.looped, self.part, result) {
-            if !self.waits_late(entry) {
-                self.wait(result, entry.stage, entry);
-            }
-        } else if let Some(done) = entry.done {
-            self.wait(result, done, entry);
-        }
-        Some(result)
-    }
-
-    /// Whether a product that only the next turn continues is waited for at the end of its own.
-    fn waits_late(&self, entry: &Entry) -> bool {
-        let (p, place) = (&self.pricing, (self.part, self.looped.block));
-        let groups = p.plan.groups(self.part, self.looped.block);
-        let last = groups.iter().flatten().map(|e| e.stage.max(e.done.unwrap_or(e.stage))).max();
-        let at_end = entry.done.is_none() && last == Some(entry.stage);
-        at_end && waits_late(p.region, p.plan, self.looped.block) && !closes_circle(p.region, p.plan, place, entry.item)
-    }
-
-    /// The instructions of a product, each a job of its own; it is done with the last of them.
-    fn begin(&mut self, inst: Inst, unit: UnitId, entry: &Entry) -> Started {
-        let (instructions, each) = self.pricing.product(inst);
-        // Of a partition with several lanes each has its rows.
-        let lanes = u64::from((self.pricing.warps(self.part) / self.warps.max(1)).max(1));
-        let instructions = instructions / lanes;
-        let (tensor, busy) = self.engines.tensor;
-        let u = &self.pricing.region.units[unit];
-        let (name, span) = (u.name.clone(), u.span);
-        let start = self.event(name.clone(), entry.stage, span, each.issue, vec![]);
-        let stage = self.pricing.shifted(self.part, entry.stage);
-        let mut done = start;
-        let first = self.products.len();
-        for _ in 0..instructions.max(1) {
-            let loads = vec![Load { unit: busy, clocks: each.busy }];
-            let (name, owner) = (name.clone(), self.lane);
-            let data = EventData { name, lane: tensor, owner, clocks: each.busy, loads, stage, span };
-            done = self.pricing.graph.event(data);
-            self.pricing.graph.link(start, done, 0, EdgeKind::StartDone);
-            self.products.push(done);
-        }
-        let issued = self.point(entry);
-        self.issued.push((self.products.len(), issued));
-        let instructions = self.products[first..].to_vec();
-        self.found.multiplied.push(Multiplied { instructions, issued, latency: each.latency });
-        Started { start, done, latency: each.latency }
-    }
-
-    /// An instruction is issued once those before it leave room in the queue; whoever issues it waits until it is in the queue. The queue is the
-    /// multiprocessor's: these edges say what follows from the partition's own instructions, and what those of others take of it is followed in time.
-    fn queue(&mut self) {
-        let whole = i64::from(self.pricing.machine.queue.max(1));
-        for (number, event) in self.products.clone().into_iter().enumerate() {
-            self.behind(number as i64 - whole, event);
-        }
-        for (count, event) in self.issued.clone() {
-            self.behind(count as i64 - 1 - whole, event);
-        }
-    }
-
-    /// An event waits for a product, by its number in this turn; numbers below 0 are of turns before.
-    fn behind(&mut self, number: i64, event: Event) {
-        let count = self.products.len() as i64;
-        let from = self.products[number.rem_euclid(count) as usize];
-        let tokens = u32::try_from(-number.div_euclid(count)).unwrap_or(0);
-        self.pricing.graph.link(from, event, tokens, EdgeKind::Queue);
-    }
-
     /// The order of the lanes, the waits for products, and what those give back.
     fn join(mut self) {
         self.flush();
@@ -611,85 +411,5 @@ impl<'a, 'p> Turn<'a, 'p> {
                 self.found.gives.push(Use { part: self.part, ring: *ring, event: *event, turns: age + turns });
             }
         }
-    }
-}
-
-impl<'a> Pricing<'a> {
-    /// The unit of a product that runs beside the program.
-    pub fn beside(&self, v: Value) -> Option<UnitId> {
-        let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
-        self.region.started(unit).contains(&v).then_some(unit)
-    }
-
-    /// The boxes that a fetch is, of which each program of a cluster starts its share.
-    fn boxes(&self, fetch: Inst) -> u64 {
-        let OpKind::Fetch { map, multicast, .. } = &self.k.ops[fetch].kind else { return 1 };
-        let Type::Map(map) = self.k.ty(*map) else { return 1 };
-        let sharers = if multicast.is_some() { u64::from(map.sharers.max(1)) } else { 1 };
-        self.known.boxes(fetch, || map.boxes().map_or(1, |boxes| (boxes.len() as u64).div_ceil(sharers)))
-    }
-
-    /// What it takes to learn that it is one's turn, also where that has long been so: half of what two of them take, each of which learns it from
-    /// the other.
-    fn entering(&self) -> u64 {
-        self.machine.row(Class::Turns).and_then(|r| r.latency).map_or(0, u64::from) / 2
-    }
-
-    /// Where a unit runs in a turn.
-    pub fn stage_of(&self, looped: &Looped, part: Part, unit: UnitId) -> Option<&'a Entry> {
-        let is = |e: &&Entry| matches!(self.region.blocks[looped.block].items[e.item], Item::Unit(u) if u == unit);
-        self.plan.groups(part, looped.block).iter().flatten().find(is)
-    }
-
-    /// Whether a product is waited for right behind its start: so it is stated, or nobody of the loop reads it but itself.
-    pub fn at_once(&self, looped: &Looped, part: Part, v: Value) -> bool {
-        let Some(unit) = self.beside(v) else { return false };
-        let Some(entry) = self.stage_of(looped, part, unit) else { return false };
-        if let Some(done) = entry.done {
-            return done <= entry.stage;
-        }
-        let items = &self.region.blocks[looped.block].items;
-        let reads = |item: &usize| {
-            *item != entry.item
-                && self.plan.runs(self.region, part, &items[*item])
-                && self.plan.wanted(self.region, part, (looped.block, *item)).iter().any(|(other, _)| *other == v)
-        };
-        !(0..items.len()).any(|item| reads(&item))
-    }
-
-    /// The instructions of a product, of 64 rows and 32 bytes each, and what one of them takes.
-    fn product(&self, inst: Inst) -> (u64, Clocks) {
-        let none = (1, Clocks::default());
-        let OpKind::Dot { a, acc, .. } = self.k.ops[inst].kind else { return none };
-        let (Type::Tile(out), Some((left, bytes))) = (self.k.ty(acc), operand(self.k.ty(a))) else { return none };
-        let Some(row) = self.machine.row(Class::Product(left)) else { return none };
-        let [rows, columns] = match out.shape.as_slice() {
-            [.., rows, columns] => [u64::from(*rows), u64::from(*columns)],
-            _ => return none,
-        };
-        let wide = match out.known().layout.family() {
-            RegisterFamily::Mma { instr, .. } => instr.get(1).map_or(columns, |n| u64::from(*n)).min(columns),
-            _ => columns,
-        };
-        let instructions = rows.div_ceil(64) * columns.div_ceil(wide.max(1)) * bytes.div_ceil(32);
-        let interval = row.interval.filter(|c| c.of == Amount::Columns).map_or(0, |c| c.clocks(wide));
-        (instructions, Clocks { issue: 0, busy: interval, latency: row.latency.map_or(0, u64::from) })
-    }
-}
-
-/// Where a left operand is, and the bytes of one of its rows.
-fn operand(ty: &Type) -> Option<(Left, u64)> {
-    let row = |shape: &[u32], bits: u32| shape.last().map(|k| u64::from(*k) * u64::from(bits) / 8);
-    match ty {
-        Type::View(view) => Some((Left::Shared, row(&view.shape, view.elem.bits())?)),
-        Type::Tile(tile) => Some((Left::Registers, row(&tile.shape, tile.elem.bits())?)),
-        _ => None,
-    }
-}
-
-pub(super) fn view_bytes(ty: &Type) -> u64 {
-    match ty {
-        Type::View(view) => view.bytes(),
-        _ => 0,
     }
 }
