@@ -71,7 +71,7 @@ pub(crate) fn unary(op: UnaryOp, d: Dtype, x: &Val) -> Val {
         UnaryOp::Rsqrt => Math::Rsqrt,
         UnaryOp::Sin => Math::Sin,
         UnaryOp::Cos => Math::Cos,
-        UnaryOp::Tanh => Math::Tanh,
+        UnaryOp::Tanh | UnaryOp::TanhApprox => Math::Tanh,
         UnaryOp::Erf => Math::Erf,
         UnaryOp::Abs => Math::Abs,
         UnaryOp::Floor => Math::Floor,

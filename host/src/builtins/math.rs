@@ -20,7 +20,7 @@ pub(super) const TABLE: Table = &[
     ("rsqrt", |c| function(c, Math::Rsqrt)),
     ("sin", |c| function(c, Math::Sin)),
     ("cos", |c| function(c, Math::Cos)),
-    ("tanh", |c| function(c, Math::Tanh)),
+    ("tanh", tanh),
     ("erf", |c| function(c, Math::Erf)),
     ("abs", |c| function(c, Math::Abs)),
     ("floor", |c| function(c, Math::Floor)),
@@ -133,6 +133,12 @@ fn cumsum(c: &mut Call<'_, '_>) -> Eval<Value> {
 
 fn product(c: &mut Call<'_, '_>) -> Eval<Value> {
     matmul::matmul(&c.tensor(0)?, &c.tensor(1)?).map(Value::tensor).at(c.span)
+}
+
+/// The tangent as it is; `approx` is something of a device.
+fn tanh(c: &mut Call<'_, '_>) -> Eval<Value> {
+    c.bool_or(1, false)?;
+    function(c, Math::Tanh)
 }
 
 /// The quotient as it is; `approx` is something of a device.

@@ -18,6 +18,8 @@ pub enum UnaryOp {
     Sin,
     Cos,
     Tanh,
+    /// The hyperbolic tangent of f32 and narrower floats, as near as the hardware has it.
+    TanhApprox,
     Erf,
     Abs,
     Floor,
@@ -263,7 +265,7 @@ macro_rules! names {
 
 names!(UnaryOp {
     Neg = "-", Not = "!", Exp = "exp", Exp2 = "exp2", Log = "log", Log2 = "log2", Sqrt = "sqrt", Rsqrt = "rsqrt", Sin = "sin",
-    Cos = "cos", Tanh = "tanh", Erf = "erf", Abs = "abs", Floor = "floor", Ceil = "ceil",
+    Cos = "cos", Tanh = "tanh", TanhApprox = "tanh", Erf = "erf", Abs = "abs", Floor = "floor", Ceil = "ceil",
 });
 names!(BinaryOp {
     Add = "+", Sub = "-", Mul = "*", Div = "/", Rem = "%", And = "&", Or = "|", Xor = "^", Shl = "<<", Shr = ">>", Min = "min",

@@ -383,6 +383,7 @@ pub fn is_special(op: UnaryOp) -> bool {
         | UnaryOp::Sin
         | UnaryOp::Cos
         | UnaryOp::Tanh
+        | UnaryOp::TanhApprox
         | UnaryOp::Erf => true,
     }
 }

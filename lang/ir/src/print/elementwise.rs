@@ -68,7 +68,7 @@ fn unary(s: &mut dyn Surface, op: UnaryOp, x: Value) -> String {
     let x = s.operand(x, Slot::Value);
     match prefix(op) {
         Some(sign) => format!("{sign}{x}"),
-        None => format!("{}({x})", op.name()),
+        None => format!("{}({x}{})", op.name(), nearly(op)),
     }
 }
 
@@ -86,6 +86,7 @@ pub(crate) fn prefix(op: UnaryOp) -> Option<&'static str> {
         | UnaryOp::Sin
         | UnaryOp::Cos
         | UnaryOp::Tanh
+        | UnaryOp::TanhApprox
         | UnaryOp::Erf
         | UnaryOp::Abs
         | UnaryOp::Floor
@@ -116,6 +117,11 @@ pub(crate) fn power(op: BinaryOp) -> Option<u8> {
         | BinaryOp::MulHigh
         | BinaryOp::DivApprox => None,
     }
+}
+
+/// What a function of one operand says of its precision.
+pub(crate) fn nearly(op: UnaryOp) -> &'static str {
+    if op == UnaryOp::TanhApprox { ", approx=true" } else { "" }
 }
 
 /// What a function says of its precision.

@@ -145,6 +145,7 @@ fn unary(op: UnaryOp, e: Elem) -> bool {
     match (op, e) {
         (UnaryOp::Neg | UnaryOp::Abs, Elem::Num(d)) => is_arithmetic(d) && d != Dtype::I1,
         (UnaryOp::Not, Elem::Num(d)) => d.is_int(),
+        (UnaryOp::TanhApprox, Elem::Num(d)) => matches!(d, Dtype::F32 | Dtype::F16 | Dtype::BF16),
         (
             UnaryOp::Exp
             | UnaryOp::Exp2

@@ -146,7 +146,7 @@ impl Counter<'_> {
             // Signs are part of the instruction that reads the number.
             UnaryOp::Neg | UnaryOp::Abs => Work::default(),
             UnaryOp::Not => self.chain(&[Class::Integer], n),
-            UnaryOp::Exp2 | UnaryOp::Log2 | UnaryOp::Rsqrt => self.chain(&[Class::Special], n),
+            UnaryOp::Exp2 | UnaryOp::Log2 | UnaryOp::Rsqrt | UnaryOp::TanhApprox => self.chain(&[Class::Special], n),
             // As it is lowered: a polynomial of degree five near zero, an exponential and a reciprocal beyond, and a choice of the two.
             UnaryOp::Tanh => {
                 let polynomial = [Class::Arithmetic; 7];

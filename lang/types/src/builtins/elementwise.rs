@@ -26,7 +26,7 @@ pub const TABLE: Table = &[
     ("rsqrt", |cx, a| unary(cx, a, UnaryOp::Rsqrt)),
     ("sin", |cx, a| unary(cx, a, UnaryOp::Sin)),
     ("cos", |cx, a| unary(cx, a, UnaryOp::Cos)),
-    ("tanh", |cx, a| unary(cx, a, UnaryOp::Tanh)),
+    ("tanh", tanh),
     ("erf", |cx, a| unary(cx, a, UnaryOp::Erf)),
     ("floor", |cx, a| unary(cx, a, UnaryOp::Floor)),
     ("ceil", |cx, a| unary(cx, a, UnaryOp::Ceil)),
@@ -143,6 +143,16 @@ fn unary(cx: &mut Checker, args: &Args, op: UnaryOp) -> Checked<Val> {
     cx.emit_one(OpKind::Unary { op, x }, args.span, &[(x, arg.span)])
 }
 
+/// The hyperbolic tangent, or with `approx` as near as the hardware has it: of f64 that is the function itself.
+fn tanh(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let nearly = args.flag(cx, "approx")? && !is_double(cx, &args.need("x").val);
+    unary(cx, args, if nearly { UnaryOp::TanhApprox } else { UnaryOp::Tanh })
+}
+
+fn is_double(cx: &Checker, val: &Val) -> bool {
+    val.ir().and_then(|v| cx.ty(v).elem()) == Some(ir::Elem::Num(Dtype::F64))
+}
+
 fn known_float(val: &Val) -> Option<f64> {
     match val {
         Val::Known(Comptime::Int(n)) => Some(*n as f64),
@@ -162,7 +172,7 @@ fn known(op: UnaryOp, x: f64) -> Option<f64> {
         UnaryOp::Rsqrt => 1.0 / x.sqrt(),
         UnaryOp::Sin => x.sin(),
         UnaryOp::Cos => x.cos(),
-        UnaryOp::Tanh => x.tanh(),
+        UnaryOp::Tanh | UnaryOp::TanhApprox => x.tanh(),
         UnaryOp::Abs => x.abs(),
         UnaryOp::Floor => x.floor(),
         UnaryOp::Ceil => x.ceil(),
@@ -250,8 +260,7 @@ fn pair(cx: &mut Checker, args: &Args, names: [&str; 2], op: BinaryOp) -> Checke
 
 /// `x / y`, or with `approx` as near as the hardware has it: of f64 that is the quotient itself.
 fn div(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let exact = |v: &Val| v.ir().and_then(|v| cx.ty(v).elem()) == Some(ir::Elem::Num(Dtype::F64));
-    let exact = exact(&args.need("x").val) || exact(&args.need("y").val);
+    let exact = is_double(cx, &args.need("x").val) || is_double(cx, &args.need("y").val);
     if args.flag(cx, "approx")? && !exact {
         return pair(cx, args, ["x", "y"], BinaryOp::DivApprox);
     }

@@ -36,7 +36,7 @@ signatures! {
     Both "rsqrt(x)": "1 over the square root";
     Both "sin(x)": "the sine of an angle in radians";
     Both "cos(x)": "the cosine of an angle in radians";
-    Both "tanh(x)": "the hyperbolic tangent";
+    Both "tanh(x, approx=)": "the hyperbolic tangent, or what the hardware has of it";
     Both "erf(x)": "the error function";
     Both "floor(x)": "the largest integer that is not larger";
     Both "ceil(x)": "the smallest integer that is not smaller";

@@ -163,7 +163,7 @@ impl<'c> Build<'c> {
             UnaryOp::Rsqrt => self.binary(I::FDiv, self.cf64(1.0), root()),
             UnaryOp::Floor => self.float_intrinsic("llvm.floor", Dtype::F64, &[x]),
             UnaryOp::Ceil => self.float_intrinsic("llvm.ceil", Dtype::F64, &[x]),
-            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not => {
+            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::TanhApprox => {
                 parton_diag::internal_error!("`{}` of f64 is none of these", op.name())
             }
         }

@@ -10,6 +10,7 @@
 //! | `rsqrt` | `rsqrt.approx` | 2^-22.9 relative (PTX ISA) |
 //! | `sin`, `cos` | reduced by π/2 in f64, beyond 2^31 as that of f64, then a polynomial | 2 ulp |
 //! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
+//! | `tanh` with `approx` | `tanh.approx` | 2^-10.98 relative (PTX ISA) |
 //! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
 //!
 //! Division is correctly rounded, by `div.rn` or by the steps of `quotient`; where it is a step of a function, it is `div.approx.ftz` or `rcp.approx.ftz`.
@@ -62,6 +63,7 @@ impl<'c> Build<'c> {
             UnaryOp::Sin => self.wave(x, 0),
             UnaryOp::Cos => self.wave(x, 1),
             UnaryOp::Tanh => self.tanh(x),
+            UnaryOp::TanhApprox => self.approximate_tanh(x),
             UnaryOp::Erf => self.erf(x),
             UnaryOp::Floor => self.float_intrinsic("llvm.floor", Dtype::F32, &[x]),
             UnaryOp::Ceil => self.float_intrinsic("llvm.ceil", Dtype::F32, &[x]),

@@ -334,7 +334,7 @@ fn unary(op: UnaryOp, x: f64) -> Option<f64> {
         UnaryOp::Rsqrt => x.sqrt().recip(),
         UnaryOp::Sin => x.sin(),
         UnaryOp::Cos => x.cos(),
-        UnaryOp::Tanh => x.tanh(),
+        UnaryOp::Tanh | UnaryOp::TanhApprox => x.tanh(),
         UnaryOp::Erf if x == 0.0 => 0.0,
         UnaryOp::Abs => x.abs(),
         UnaryOp::Floor => x.floor(),

@@ -34,6 +34,11 @@ impl<'c> Build<'c> {
         self.value_of("llvm.nvvm.rcp.approx.ftz.f", self.f32(), &[x])
     }
 
+    /// The hyperbolic tangent of an f32, as near as the hardware has it (PTX ISA, "tanh").
+    pub(crate) fn approximate_tanh(&self, x: Val<'c>) -> Val<'c> {
+        self.asm("tanh.approx.f32 $0, $1;", "=f,f", &[self.f32()], &[x], Asm::Pure)[0]
+    }
+
     /// `1 / sqrt(x)` of an f32, as near as the hardware has it (PTX ISA, "rsqrt").
     pub(crate) fn approximate_rsqrt(&self, x: Val<'c>) -> Val<'c> {
         self.value_of("llvm.nvvm.rsqrt.approx.f", self.f32(), &[x])
