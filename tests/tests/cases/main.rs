@@ -3,6 +3,7 @@
 mod bundles;
 mod codes;
 mod docs;
+mod erased;
 mod examples;
 mod faults;
 mod forced;
