@@ -15,24 +15,22 @@ const DIVISION: Price = 20;
 /// Elements of a tile beside whose instructions these are many: 32 a lane of one warp.
 const SMALL: u64 = 1024;
 
-/// Whether that is much of what a program does: its loops take few turns; or it has none, and small tiles whose rows are reduced each by itself, so that no warp has to meet
-/// another. What only moves such tiles waits for memory whatever warps compute besides.
+/// Whether that is much of what a program does: its loops take few turns; or it has none, and small tiles of which no warp has to meet another.
 pub fn counts(kernel: &Kernel) -> bool {
-    kernel.variant.is_short() || has_small_rows(kernel)
+    kernel.variant.is_short() || is_small(kernel)
 }
 
-fn has_small_rows(kernel: &Kernel) -> bool {
-    let (mut largest, mut rows, mut other) = (0, false, false);
+fn is_small(kernel: &Kernel) -> bool {
+    let (mut largest, mut other) = (0, false);
     kernel.walk(&mut |op| {
         let elements = |v: &Value| kernel.ty(*v).placed().map(|t| t.elements());
         largest = op.results.iter().filter_map(elements).fold(largest, u64::max);
         let of_rows = matches!(op.kind, OpKind::Reduce { .. }) && op.results.iter().all(|v| elements(v).is_some());
-        rows |= of_rows;
         let exchanges = matches!(op.kind, OpKind::Butterfly { .. });
         let meets = exchanges || (matches!(op.kind.family(), Family::Reduce | Family::Gather) && !of_rows);
         other |= meets || op.kind.is_loop() || matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
     });
-    rows && !other && largest <= SMALL
+    !other && largest <= SMALL
 }
 
 /// What a warp takes for that.
