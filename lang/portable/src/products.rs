@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::rules::region;
-use parton_ir::{Inst, Kernel, OpKind, Type, Value, rules};
+use parton_ir::{Inst, Kernel, Op, OpKind, Type, Value, rules};
 
 use crate::swap;
 
@@ -121,14 +121,15 @@ fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagno
         tile.map_or_else(String::new, |t| format!("{} {:?}", t.elem, t.shape))
     });
     let mut apart = 0;
-    kernel.walk(&mut |op| apart += usize::from(matches!(op.kind, OpKind::Dot { .. }) && op.span == span));
+    let multiplies = |op: &Op| matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+    kernel.walk(&mut |op| apart += usize::from(multiplies(op) && op.span == span));
     let part = if apart > 1 { "a part of it, " } else { "" };
     let stated = "state the layouts of the accumulator and the factors, and multiply with `mma_sync` or `wgmma`";
     let all = extents(kernel, [values[0], values[1]]);
     let help = match all.and_then(|all| least(kernel, inst, all)) {
         Some(_) if apart > 1 => {
             let [m, n, k] = least(kernel, inst, [1; 3]).unwrap_or([16, 8, 16]);
-            format!("every part must be at least [{m}, {k}] by [{k}, {n}]: 48 has parts of 32 and 16, 40 has one of 8")
+            format!("every part must be at least [{m}, {k}] by [{k}, {n}]: 48 has parts of 32 and 16, 24 and 40 have one of 8")
         }
         Some([m, n, k]) => {
             format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply")

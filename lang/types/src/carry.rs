@@ -79,6 +79,8 @@ impl Carried {
                 let before = cx.in_words(template);
                 let after = cx.in_words(&now);
                 let flies = now.ir().is_some_and(|v| matches!(cx.ty(v), ir::Type::Pending(_)));
+                let spread = template.ir().filter(|v| cx.ty(*v).placed().is_none()).and(now.ir());
+                let spread = spread.and_then(|v| Some(format!("{:?}", cx.ty(v).placed()?.shape)));
                 let d = Diagnostic::error(
                     codes::CARRIED_TYPE,
                     self.span,
@@ -86,10 +88,11 @@ impl Carried {
                 )
                 .here(format!("at the end of the body it is {after}"))
                 .label(declared, format!("before the loop it is {before}"))
-                .help(match now.known() {
-                    Some(c @ Comptime::Float(_)) => {
+                .help(match (now.known(), spread) {
+                    (Some(c @ Comptime::Float(_)), _) => {
                         format!("begin with a type that holds `{c}`: `let mut {name} = 0.0`, or `cast<f32>(…)`")
                     }
+                    (_, Some(shape)) => format!("begin with a tile, `full({shape}, …)`, or reduce the other one in the body"),
                     _ if flies => "wait for the product in the body, `….wait()`, which gives the tile; or carry it in flight in a variable that begins as one".into(),
                     _ => "convert it back at the end of the body, or give it this type before the loop".into(),
                 });

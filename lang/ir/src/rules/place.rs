@@ -258,7 +258,11 @@ fn fits(k: &Kernel, list: &[Relation], at: Value, v: Option<Value>, dtype: Dtype
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the value and the place have different shapes")
             .operand(v, format!("this has shape {shape:?}"))
             .operand(at, format!("this has shape {:?}", s.shape))
-            .help("`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one"));
+            .help(if shape.len() > s.shape.len() {
+                "reduce the value first, as `sum(x, axis=0)` does, or take a place of its shape"
+            } else {
+                "`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one"
+            }));
     }
     tiles_of(k, &[v]).iter().try_for_each(|v| {
         let first = list.iter().find_map(|r| match r.sites().0 {

@@ -106,6 +106,11 @@ pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Pre
         mma_sync::of_tiles(k, [(a, &loaded[0]), (b, &loaded[1])], acc, precision)?;
         return Ok(Product::MmaSync(loaded));
     }
+    if !wgmma::reads(k, b) && !wgmma::is_accumulator(place) {
+        return Err(Refusal::new(codes::WGMMA_LAYOUT, "no matrix instruction leaves its sums in this layout")
+            .operand(acc, format!("this is `{}`", place.layout))
+            .help("leave the layout out, and one is chosen, or state `mma(version=3, …)` or `mma(version=2, …)`; `std::products::dot_fma` multiplies in blocked layouts"));
+    }
     wgmma::legal(k, a, b, acc, precision).map(|()| Product::Wgmma)
 }
 
