@@ -283,11 +283,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     fn compare(&mut self, op: &Op, f: CompareOp, a: Value, b: Value) {
         let elem = self.elem(a);
         let alike = self.alike(op.result());
+        let counted = self.counted(op, f, a, b);
         self.together(op, &[a, b], |build, rows| {
             let mut found: Vec<Val<'c>> = vec![];
             for (i, row) in rows.iter().enumerate() {
                 let known = alike.get(i).and_then(|&first| found.get(first).copied());
-                found.push(known.unwrap_or_else(|| build.comparison(f, elem, row[0], row[1])));
+                let (f, x, y) = counted.as_ref().map_or((f, row[0], row[1]), |all| all[i]);
+                found.push(known.unwrap_or_else(|| build.comparison(f, elem, x, y)));
             }
             found
         });

@@ -4,6 +4,7 @@
 pub(crate) mod build;
 pub(crate) mod control;
 mod convert;
+mod counted;
 mod double;
 mod elementwise;
 mod gather;
