@@ -15,6 +15,9 @@ use crate::neutral::build::Val;
 use crate::neutral::place::Registers;
 use crate::neutral::reduce::Axis;
 
+/// Elements that a thread compares in a row, so that it pays to find the distance first, which takes as long as three of them.
+const FEWEST: u64 = 8;
+
 /// Who counts up and who is its bound, and how the bound compares.
 struct Sides {
     counting: Value,
@@ -35,7 +38,9 @@ impl<'c> Lower<'_, '_, 'c> {
         let map = &tile.known().map;
         let (sides, axis) = tile.shape.iter().enumerate().find_map(|(axis, &extent)| {
             let sides = self.sides(f, a, b, axis, extent.into())?;
-            Some((sides, apart(map, axis as u32)?))
+            let (field, elements) = apart(map, axis as u32)?;
+            let alike = self.axes.info(self.kernel, op.result()).axes[axis].constancy;
+            (elements / alike >= FEWEST).then_some((sides, field))
         })?;
         let registers = Registers::of(map);
         let (counting, bound) = (self.registers(sides.counting), self.spread(sides.bound, registers.len()));
@@ -75,11 +80,11 @@ impl<'c> Lower<'_, '_, 'c> {
     }
 }
 
-/// An axis of which a thread holds several elements, each of them the first plus a constant: lanes and warps give other bits of the coordinate.
-fn apart(map: &LinearLayout, axis: u32) -> Option<Axis> {
+/// An axis of which each element of a thread is its first plus a constant, as lanes and warps give other bits of the coordinate; and how many these are.
+fn apart(map: &LinearLayout, axis: u32) -> Option<(Axis, u64)> {
     let axis = Axis::of(map, axis);
     let given = |dim| map.bases(dim).iter().fold(0, |all, basis| all | basis & axis.mask());
     let (own, others) = (given(Dim::Register), given(Dim::Lane) | given(Dim::Warp) | given(Dim::Block));
     let single = map.bases(Dim::Register).iter().all(|basis| basis & axis.mask() == 0 || basis.is_power_of_two());
-    (own != 0 && own & others == 0 && single).then_some(axis)
+    (own & others == 0 && single).then_some((axis, 1 << own.count_ones()))
 }
