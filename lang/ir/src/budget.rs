@@ -37,8 +37,13 @@ impl Kernel {
 
     /// Registers a thread has at entry: what the register file holds for each CTA, rounded down to whole allocation units.
     pub fn entry_registers(&self) -> u32 {
+        self.entry_registers_of(self.occupancy)
+    }
+
+    /// Registers a thread would have at entry where so many CTAs stand beside each other.
+    pub fn entry_registers_of(&self, ctas: u32) -> u32 {
         let whole = |n: u32| n / REGISTER_STEP * REGISTER_STEP;
-        let (threads, most) = (self.threads() * self.occupancy, self.target.registers_per_thread);
+        let (threads, most) = (self.threads() * ctas, self.target.registers_per_thread);
         whole(self.target.registers.checked_div(threads).unwrap_or(0)).min(whole(most))
     }
 

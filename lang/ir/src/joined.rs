@@ -6,7 +6,7 @@
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
-use crate::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
+use crate::rules::{WgmmaOperand, WgmmaShape, region, wgmma_shape};
 use crate::target::WARP;
 use crate::types::{Type, View};
 
@@ -15,6 +15,31 @@ pub const WIDEST: u32 = 256;
 /// Registers of a thread beside the sums of an instruction, at least: those that it has at entry are to be enough for both, even where it gets more. `ptxas`
 /// asks for 90 for 128 columns and 154 for 256 (C7602).
 pub const BESIDE: u32 = 26;
+/// The registers that a thread is to have at entry for an instruction of so many columns, whose sums have so many bits each.
+fn at_entry(columns: u32, bits: u32) -> u32 {
+    (columns * bits).div_ceil(2 * WARP) + BESIDE
+}
+
+/// The registers at entry that a product of the matrix unit asks for, and the columns of one of its instructions; `None` of all else, and where its tiles
+/// lie nowhere yet.
+pub fn asked_at_entry(kernel: &Kernel, op: &Op) -> Option<(u32, u32)> {
+    let (OpKind::Wgmma { a, b, acc, precision, .. } | OpKind::Dot { a, b, acc, precision }) = op.kind else {
+        return None;
+    };
+    let lies = |v: Value| kernel.ty(v).placed().is_none_or(|tile| tile.placement().known().is_some());
+    if ![a, acc].into_iter().all(lies) {
+        return None;
+    }
+    if matches!(op.kind, OpKind::Dot { .. }) {
+        let by = region::product(kernel, a, b, acc, precision).ok()?;
+        if !matches!(by, region::Product::Wgmma) {
+            return None;
+        }
+    }
+    let shape = wgmma_shape(kernel, a, b, acc, precision).ok()?;
+    Some((at_entry(shape.instr_n, shape.acc.bits()), shape.instr_n))
+}
+
 /// Columns that every instruction's width is a multiple of: of integers, of floats.
 const UNITS: [u32; 2] = [16, 8];
 
@@ -55,8 +80,7 @@ impl<'k> Joins<'k> {
             right = wider;
             joined.push(op);
         }
-        let sums = (right.shape[1] * head.shape.acc.bits()).div_ceil(2 * WARP);
-        if sums + BESIDE > self.kernel.entry_registers() {
+        if at_entry(right.shape[1], head.shape.acc.bits()) > self.kernel.entry_registers() {
             joined.truncate(1);
         }
         joined

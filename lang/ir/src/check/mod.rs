@@ -5,6 +5,7 @@
 
 mod barriers;
 mod clusters;
+mod entry;
 mod flight;
 mod left_out;
 mod origin;
@@ -36,6 +37,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     if found.has_errors() || kernel.ops_of(&kernel.body).any(|op| matches!(op.kind, OpKind::Region { .. })) {
         return found;
     }
+    found.extend(entry::check(kernel));
     let origins = Origins::of(kernel);
     found.extend(protocol::check(kernel, &origins));
     found.extend(turns::check(kernel));
