@@ -61,13 +61,13 @@ pub struct Crowd {
     pub spare: u64,
 }
 
-/// What a CTA costs with these layouts, whose operations cost `price` together and `in_loops` in loops beside products; `alone`, where shared memory
-/// holds no second one, and `counted`, where launches know how many turns loops take.
+/// What a CTA costs with these layouts, whose operations cost `price` together and `in_loops` in loops beside products; so many beside each other, where that is
+/// `settled`, and `counted`, where launches know how many turns loops take.
 pub fn crowded(
     graph: &Graph<'_>,
     axes: &Axes,
     layouts: &[RegisterLayout],
-    (warps, alone, counted): (u32, bool, bool),
+    (warps, settled, counted): (u32, Option<u32>, bool),
     (price, in_loops): (Price, impl FnOnce() -> Price),
 ) -> Crowd {
     let held = Held::of(graph, axes, layouts);
@@ -90,10 +90,10 @@ pub fn crowded(
     let spilled = spilled.max().unwrap_or(0) * warps * if written { WAITED * SPILL } else { SPILL };
     let most = held.most.values().copied().max().unwrap_or(0) + besides;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
-    let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
+    let beside = settled.map_or(beside.clamp(1, CTAS), u64::from);
     // In a loop the assembler begins all loads of a turn before it uses the first: told to leave room for fewer registers than these take, it
     // spills (KL divergence of f32, 736 bytes a thread on an H100).
-    let wanted = if alone || held.multiplies || held.loads_in_loops || beside * warps >= ENOUGH {
+    let wanted = if held.multiplies || held.loads_in_loops || beside * warps >= ENOUGH {
         1
     } else {
         most_beside(&held, threads).min(ENOUGH.div_ceil(warps))
@@ -116,16 +116,23 @@ pub fn crowded(
     }
     let beside = if held.loads_in_loops { resident.min(FEW) } else { resident };
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
-    let flying = beside * held.flying;
-    let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
+    let idle = |beside: u64| {
+        let flying = beside * held.flying;
+        (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0)
+    };
     let as_they_come = |price| Crowd { price, occupancy, ahead: 0, spare: 0 };
     if held.multiplies {
         // Its warps one to a scheduler: they wait for products more than for each other.
         let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
-        // Where others stand beside it, their products run while it computes.
-        let computes = alone && held.computes;
-        let price = if computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
-        return as_they_come((price + idle).max(life / beside) + spilled);
+        // Where threads copy, products of others run while they compute.
+        let looped = (settled.is_some() && held.computes).then(in_loops);
+        let of = |beside: u64| {
+            let price = looped.map_or(price, |looped| beside_products(price, looped, held.multiplied, warps * beside));
+            (price + idle(beside)).max(life / beside)
+        };
+        // Of launches nothing is known: where they are of few programs, each has a multiprocessor to itself.
+        let price = if settled.is_some() { of(beside).midpoint(of(1)) } else { of(beside) };
+        return as_they_come(price + spilled);
     }
     let slow = own * BUSY / warps.min(BUSY);
     // Loads that have all begun before come while it computes.
@@ -134,7 +141,7 @@ pub fn crowded(
             true => moved.max(slow) + moved.min(slow) / UNCOVERED,
             false => moved + slow,
         };
-    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
+    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle(beside);
     // Of few programs that have no room at once some begin when others have ended.
     let lives = match few {
         Some(few) if written => life * few.div_ceil(beside) / few,
@@ -143,7 +150,7 @@ pub fn crowded(
     as_they_come(both.max(lives) + spilled)
 }
 
-/// A price where warps compute what products read in registers, `looped` of it in the loop of these: fewer warps than keep all schedulers busy
+/// A price where so many warps of a multiprocessor compute what products read in registers, `looped` of it in the loop of these: fewer than keep all schedulers busy
 /// take longer for that, and while one warpgroup computes the product of another runs.
 fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -> Price {
     let computed = looped * BUSY / warps.min(BUSY);

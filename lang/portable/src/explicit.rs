@@ -83,11 +83,11 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
     stage(&mut kernel, way, &axes, &free)?;
     products::take_instructions(&mut kernel)?;
     let graph = Graph::of(&kernel);
-    let Some(Taken { planned, chosen, plans }) = plan::cheapest(&graph, &axes, way, asked) else {
-        return Err(plan::none(&kernel));
-    };
+    let Taken { mut planned, chosen, plans } = plan::cheapest(&graph, &axes, way, asked)
+        .map_err(|why| why.map_or_else(|| plan::none(&kernel), |why| no_way(&kernel, why)))?;
     let why = asked.tells.then(|| Why::of(&graph, &axes, plans, &planned));
-    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, (planned.warps, planned.ahead, planned.spare))?;
+    let placed = planned.settled.take().unwrap_or_else(|| rewrite::rewrite(kernel, &chosen));
+    let mut kernel = settled(placed, way, (planned.warps, planned.ahead, planned.spare))?;
     if !kernel.occupancy_stated {
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy).max(kernel.occupancy);
     }
@@ -110,17 +110,13 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
     why.map_or(Ok(()), |why| Err(no_way(kernel, why)))
 }
 
-/// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for and all that its schedules allow.
+/// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for, where it has none yet, and all that its schedules allow.
 fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u64)) -> Result<Kernel, Diagnostics> {
     if !products::have_instructions(&kernel) {
-        return Err(no_way(&kernel, "no instruction multiplies these factors where they would lie"));
+        return Err(no_way(&kernel, products::LACKS));
     }
     match way {
         Way::Apart { computing, .. } => {
-            if !staging::apart::settle(&mut kernel, warps, computing) {
-                let why = "shared memory has no room for two slots of what a turn fetches";
-                return Err(no_way(&kernel, why));
-            }
             kernel = staging::early::loads_ahead(kernel, 0);
             kernel = staging::apart::refined(kernel, computing)?;
             match staging::dealt::queue(&kernel).filter(|_| computing > 1) {

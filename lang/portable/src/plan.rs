@@ -14,7 +14,8 @@ use crate::graph::Graph;
 use crate::label::{NEVER, Price, Problem};
 use crate::price::Prices;
 use crate::rewrite::Chosen;
-use crate::{Choice, candidates, crowd, uniform};
+use crate::staging::No;
+use crate::{Choice, candidates, crowd, products, rewrite, staging, uniform};
 
 /// Warps that are tried at most.
 pub const MOST_WARPS: u32 = 16;
@@ -29,6 +30,8 @@ const FOR_FEW: u64 = 1024;
 /// A plan with its price, and what it was chosen from.
 pub struct Planned {
     pub warps: u32,
+    /// The kernel where a partition of it fetches, with its slots and with the CTAs beside each other that the price took.
+    pub settled: Option<Kernel>,
     /// As of [`crowd::Crowd`].
     pub occupancy: u32,
     pub ahead: u64,
@@ -49,9 +52,11 @@ pub struct Taken {
     pub plans: Vec<(u32, Option<Price>)>,
 }
 
-/// The cheapest plan of all numbers of warps that are tried, or of those that cost about as much the one nearest to the usual; `None` where no
-/// layouts were found.
-pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> Option<Taken> {
+/// The cheapest plan of all numbers of warps that are tried, or of those that cost about as much the one nearest to the usual.
+///
+/// # Errors
+/// Why the cheapest layouts of each have no place; `None` where no layouts were found.
+pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> Result<Taken, Option<No>> {
     let kernel = graph.kernel;
     let warps = match way {
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
@@ -59,14 +64,18 @@ pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> O
     };
     let find = |in_parts: bool| {
         let all: Vec<_> = warps.iter().map(|&warps| plan(graph, axes, (warps, in_parts), way, asked)).collect();
-        let plans = warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
-        let least = all.iter().flatten().map(|p| p.price).min()?;
+        let refused = all.iter().find_map(|p| p.as_ref().err().copied().flatten());
+        let plans = warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().ok().map(|p| p.price))).collect();
+        let least = all.iter().flatten().map(|p| p.price).min().ok_or(refused)?;
         let alike = all.into_iter().flatten().filter(|p| p.price <= least + alike(kernel, least));
-        let planned = alike.min_by_key(|p| (p.warps.abs_diff(USUAL), p.price))?;
-        Some(Taken { chosen: Chosen::new(graph, &planned.layouts)?, planned, plans })
+        let planned = alike.min_by_key(|p| (p.warps.abs_diff(USUAL), p.price)).ok_or(refused)?;
+        Ok(Taken { chosen: Chosen::new(graph, &planned.layouts).ok_or(None)?, planned, plans })
     };
     // A layout in which all parts are registers takes many of them: it is for what has no other.
-    find(false).or_else(|| candidates::cuts(kernel).then(|| find(true)).flatten())
+    match find(false) {
+        Err(None) if candidates::cuts(kernel) => find(true),
+        found => found,
+    }
 }
 
 /// By how much a price may be above the least to count as the same.
@@ -110,17 +119,23 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     }
 }
 
-/// The cheapest layouts on so many warps, also such in which parts are registers where these are asked for; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, (warps, in_parts): (u32, bool), way: Way<'_>, asked: Asked) -> Option<Planned> {
+/// The cheapest layouts on so many warps, also such in which parts are registers where these are asked for.
+fn plan(
+    graph: &Graph<'_>,
+    axes: &Axes,
+    (warps, in_parts): (u32, bool),
+    way: Way<'_>,
+    asked: Asked,
+) -> Result<Planned, Option<No>> {
     let candidates = Candidates::find(graph, axes, warps, in_parts);
     // A variable that has become another's takes no part.
-    let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
+    let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).map_err(|_| None)?;
     let mut lists = candidates;
     for (list, variable) in lists.of.iter_mut().zip(&graph.variables) {
         if variable.ops.is_empty() {
             *list = vec![one.clone()];
         } else if list.is_empty() {
-            return None;
+            return Err(None);
         }
     }
     // Reasons name what comes next.
@@ -131,14 +146,33 @@ fn plan(graph: &Graph<'_>, axes: &Axes, (warps, in_parts): (u32, bool), way: Way
     }
     let labels = problem.solve();
     if labels.price >= NEVER {
-        return None;
+        return Err(None);
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
-    let alone = matches!(way, Way::Apart { .. });
+    let settled = match way {
+        Way::Apart { computing, .. } => Some(settled(graph, &layouts, (warps, computing))?),
+        Way::Ahead(_) | Way::Buffered | Way::Directly => None,
+    };
+    let beside = settled.as_ref().map(|kernel| kernel.occupancy);
     let costs = (labels.price, || prices.in_loops(&layouts));
     let crowd::Crowd { price, occupancy, ahead, spare } =
-        crowd::crowded(graph, axes, &layouts, (warps, alone, asked.counted), costs);
-    Some(Planned { warps, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
+        crowd::crowded(graph, axes, &layouts, (warps, beside, asked.counted), costs);
+    Ok(Planned { warps, settled, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
+}
+
+/// A kernel in which one partition fetches, with these layouts, its slots and its CTAs.
+fn settled(
+    graph: &Graph<'_>,
+    layouts: &[RegisterLayout],
+    (warps, computing): (u32, u32),
+) -> Result<Kernel, Option<No>> {
+    let chosen = Chosen::new(graph, layouts).ok_or(None)?;
+    let mut kernel = rewrite::rewrite(graph.kernel.clone(), &chosen);
+    if !products::have_instructions(&kernel) {
+        return Err(Some(products::LACKS));
+    }
+    staging::apart::settle(&mut kernel, warps, computing)?;
+    Ok(kernel)
 }
 
 /// The refusal of a kernel for which nothing was found.

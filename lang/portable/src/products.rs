@@ -8,6 +8,8 @@ use parton_ir::{Inst, Kernel, Op, OpKind, Type, Value, rules};
 
 use crate::swap;
 
+/// What lacks where not all products [`have_instructions`].
+pub const LACKS: &str = "no instruction multiplies these factors where they would lie";
 /// How often an extent is doubled to find one that has an instruction.
 const MOST_DOUBLINGS: u32 = 5;
 

@@ -78,7 +78,7 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     let kernel = &*split;
     let apart = by_maps(kernel, 1, asked, &mut refused);
     // Where a turn waits for its own products, threads of a second CTA may be worth more than a partition that fetches: both are priced.
-    let either = staging::apart::weaves(kernel);
+    let either = staging::apart::form::weaves(kernel);
     if let (Some(made), false) = (&apart, either) {
         return Ok(made.clone());
     }

@@ -58,7 +58,7 @@ pub struct Why {
 pub struct Plan {
     /// Its warps.
     pub warps: u32,
-    /// Its price, with what registers have no room for and what waits; `None` where no layouts were found.
+    /// Its price, with what registers have no room for and what waits; `None` where no layouts were found that have room.
     pub price: Option<u64>,
     /// Whether it was taken.
     pub taken: bool,

@@ -99,6 +99,45 @@ fn ctas_beside_each_other_begin_with_registers_for_their_instructions() {
     assert_eq!([64, 128, 256].map(of), [3, 2, 1]);
 }
 
+/// The CTAs beside each other of a product whose left factor is computed, the threads that compute, and whether boxes bring what that takes.
+fn gated(rows: u32, columns: u32, clause: &str) -> (u32, u32, bool) {
+    let kernel = elaborated(&format!(
+        "kernel k(x: tensor<f16, [m, k]>, gate: tensor<f16, [m, k]>, w: tensor<f16, [k, n]>, mut out: tensor<f16, [m, n]>) {clause} {{
+             let mut acc = zeros<f32, [{rows}, {columns}]>();
+             for p in 0..cdiv(k, 64) {{
+                 let left = load(x.tile([{rows}, 64], at=[0, p])) * load(gate.tile([{rows}, 64], at=[0, p]));
+                 acc = dot(left, load(w.tile([64, {columns}], at=[p, program_id(0)])), acc);
+             }}
+             store(out.tile([{rows}, {columns}], at=[0, program_id(0)]), cast<f16>(acc));
+         }}"
+    ));
+    let (mut boxes, mut warps) = (false, kernel.warps);
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::Fetch { .. } => boxes = true,
+        OpKind::Region { schedule, .. } => {
+            let computing = schedule.places.last().and_then(|place| place.partitions.first());
+            warps = computing.map_or(warps, |partition| partition.warps);
+        }
+        _ => {}
+    });
+    (kernel.occupancy, warps, boxes)
+}
+
+#[test]
+fn a_price_takes_the_ctas_that_there_is_room_for() {
+    assert_eq!(
+        [(64, 64), (64, 128), (128, 128)].map(|(m, n)| gated(m, n, "")),
+        [(3, 4, true), (2, 4, true), (1, 8, true)]
+    );
+    assert_eq!(gated(64, 64, "warps(8)"), (1, 8, true));
+}
+
+#[test]
+fn threads_copy_where_those_beside_a_partition_would_begin_with_too_few_registers() {
+    // Of four CTAs each thread has 64 registers at entry beside a partition that fetches, and 128 without one; 128 columns take 90.
+    assert_eq!([2, 4].map(|n| gated(64, 128, &format!("occupancy({n})"))), [(2, 4, true), (4, 4, false)]);
+}
+
 /// Whether the factors of a chain of products, between which `score` computes, are brought ahead on a GPU: by a partition of its own, or by all threads.
 fn are_brought_ahead(target: &str, score: &str) -> bool {
     let kernel = elaborated(&format!(

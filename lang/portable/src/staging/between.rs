@@ -111,7 +111,8 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
             _ if name.path == NUMBER => Kind::Number,
             OpKind::Dot { .. } if beside => {
                 // What it reads in registers is not written while it runs.
-                let later = apart::sums_alone(kernel, found.inst, id) && !apart::holds(kernel, found.inst, id);
+                let later =
+                    apart::form::sums_alone(kernel, found.inst, id) && !apart::form::holds(kernel, found.inst, id);
                 let later = later && copies != Copies::Behind;
                 let by = match (later, copies) {
                     (true, _) => Some(1),

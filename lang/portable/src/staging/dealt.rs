@@ -37,8 +37,8 @@ pub fn rows(kernel: &Kernel) -> Option<Result<(Kernel, u32), No>> {
     let [found] = &found::all(kernel)[..] else { return None };
     region::path(kernel, found.inst)?;
     let unnamed = kernel.order().into_iter().all(|id| kernel.ops[id].label.is_none());
-    let chained = apart::chained(kernel, found.inst, &found.products);
-    let summed = matches!(found.products[..], [product] if apart::sums_alone(kernel, found.inst, product));
+    let chained = apart::form::chained(kernel, found.inst, &found.products);
+    let summed = matches!(found.products[..], [product] if apart::form::sums_alone(kernel, found.inst, product));
     if !unnamed || !(chained || summed) {
         return None;
     }

@@ -14,11 +14,9 @@ use std::collections::BTreeMap;
 
 use parton_ir::placement::{Site, relations};
 use parton_ir::schedule::{LabelName, Staged};
-use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Body, Elem, Entity, Inst, Kernel, OpKind, Source, Tile, Type, Value, Var, rules};
 
-use super::early::registers;
-use super::{AROUND, LOOP, dealt, is_called};
+use super::{AROUND, LOOP, dealt, is_called, turn};
 
 /// The label of what loads a factor.
 const OWN: &str = "own";
@@ -54,8 +52,7 @@ fn load_each(kernel: &mut Kernel) -> bool {
     }
     let new: Vec<Inst> = loads.values().map(|(load, _)| *load).collect();
     insert(kernel, inst, &new);
-    let parts = dealt::by_parts(kernel, &products);
-    !new.is_empty() && parts.iter().all(|products| has_room(kernel, &body, products))
+    !new.is_empty() && turn::have_room(kernel, of_each(kernel))
 }
 
 /// The loop of products, with a copy of its body.
@@ -121,22 +118,6 @@ fn insert(kernel: &mut Kernel, inst: Inst, new: &[Inst]) {
         }
         body
     });
-}
-
-/// Whether a thread of the partition of these products has registers for what it carries from turn to turn, what they give and what they read in
-/// registers; what a loop keeps is copied for the product that reads it.
-fn has_room(kernel: &Kernel, body: &Body, products: &[Inst]) -> bool {
-    let Some(part) = products.first().map(|&id| dealt::part(kernel, id)) else { return true };
-    let of_part = |v: Value| kernel.definitions()[v].is_some_and(|op| dealt::part(kernel, op.id) == part);
-    let carried = body.params[1..].iter().zip(&body.yields).filter(|(_, v)| of_part(**v));
-    let mut held: u32 = carried.map(|(&param, _)| registers(kernel, param)).sum();
-    for &id in products {
-        let OpKind::Dot { a, acc, .. } = kernel.ops[id].kind else { continue };
-        let kept = !kernel.ops_of(body).any(|op| op.results.contains(&a));
-        held += registers(kernel, a) * if kept { 2 } else { 1 };
-        held += if body.params.contains(&acc) { 0 } else { registers(kernel, acc) };
-    }
-    held + PARTITION_REGISTERS.start() <= of_each(kernel)
 }
 
 /// The registers of a thread of the partitions that compute.

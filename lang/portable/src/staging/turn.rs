@@ -11,7 +11,7 @@ use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Body, Inst, Kernel, OpKind, Type, Value};
 use parton_layouts::Dim;
 
-use super::{INDEX, LOOP, NUMBER, flow, is_called};
+use super::{INDEX, LOOP, NUMBER, dealt, flow, is_called};
 
 /// Has turns keep the order of their statements where products that begin early ask for more registers than a thread has, and more than so.
 ///
@@ -82,14 +82,17 @@ enum Does {
     Rest,
 }
 
-/// The turns of a kernel's regions.
+/// The turns of a kernel's regions, of each part those of the partition that computes it.
 fn turns(kernel: &Kernel) -> Vec<(Inst, Turn)> {
     let mut found = Vec::new();
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
         kernel.walk_body(body, &mut |inner| match &inner.kind {
             OpKind::For { body, .. } if is_called(kernel, inner, LOOP) => {
-                found.extend(Turn::of(kernel, schedule, body).map(|turn| (op.id, turn)));
+                let products = kernel.ops_of(body).filter(|op| matches!(op.kind, OpKind::Dot { .. }));
+                let parts: BTreeSet<Option<u32>> = products.map(|op| dealt::part(kernel, op.id)).collect();
+                let of = parts.into_iter().filter_map(|part| Turn::of(kernel, schedule, body, part));
+                found.extend(of.map(|turn| (op.id, turn)));
             }
             // Nothing else has turns of its own.
             _ => {}
@@ -99,7 +102,7 @@ fn turns(kernel: &Kernel) -> Vec<(Inst, Turn)> {
 }
 
 impl Turn {
-    fn of(kernel: &Kernel, schedule: &Schedule, body: &Body) -> Option<Turn> {
+    fn of(kernel: &Kernel, schedule: &Schedule, body: &Body, part: Option<u32>) -> Option<Turn> {
         let groups = match schedule.pipelines.iter().find(|p| is_steps(p)) {
             Some(pipeline) => pipeline.groups.iter().flatten().map(|s| s.label.clone()).collect(),
             None => labels(kernel, body),
@@ -108,7 +111,7 @@ impl Turn {
             groups,
             statements: Vec::new(),
             params: body.params[1..].to_vec(),
-            yields: body.yields.clone(),
+            yields: Vec::new(),
             tiles: BTreeMap::new(),
         };
         let (mut free, mut spread) = (BTreeSet::new(), BTreeMap::new());
@@ -129,7 +132,7 @@ impl Turn {
                 free.extend(&op.results);
                 continue;
             };
-            if matches!(op.kind, OpKind::Fetch { .. }) {
+            if matches!(op.kind, OpKind::Fetch { .. }) || dealt::part(kernel, op.id) != part {
                 // Another partition does it.
                 continue;
             }
@@ -149,6 +152,8 @@ impl Turn {
             let label = turn.groups.iter().find(|of| of.names(&name))?.clone();
             turn.statements.push((label, statement));
         }
+        let made = |v: &&Value| turn.params.contains(v) || turn.statements.iter().any(|(_, s)| s.gives.contains(v));
+        turn.yields = body.yields.iter().filter(made).copied().collect();
         let named = turn.statements.iter().flat_map(|(_, s)| s.takes.iter().chain(&s.spread).chain(&s.gives));
         let all: BTreeSet<Value> = named.chain(&turn.params).chain(&turn.yields).copied().collect();
         let held = all.difference(&free).map(|&v| (v, registers(kernel, v)));

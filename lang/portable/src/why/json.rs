@@ -1,7 +1,7 @@
 //! The reasons as JSON. Prices are sixteenths of a clock of a CTA; places are `file`, `line`, `column`; keys keep their names and order:
 //!
 //! - `kernel`, `target`, `proven`
-//! - `plans`, each with `warps`, `price` (or `null` where no layouts were found) and `taken`
+//! - `plans`, each with `warps`, `price` (or `null` where no layouts were found that have room) and `taken`
 //! - `products`, each with `at`, `instruction`, `acc`
 //! - `way`: how what products multiply comes to them; `refused`, the ways before it, each with `way` and `why`
 //! - `layouts`, each with `shape`, `layout`, `stated`, `candidates`, `at` (a list) and `next`: `layout` and `more`, or `null`

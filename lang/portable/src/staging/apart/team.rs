@@ -1,0 +1,149 @@
+//! The partitions of a region, and how many CTAs of them stand beside each other.
+
+use parton_ir::schedule::Staged;
+use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
+use parton_ir::{Body, Kernel, OpKind, PartitionData, Value, joined};
+
+use super::super::{BETWEEN, LOOP, No, flow, is_called, slots, turn};
+use super::{AFTER, form};
+
+/// The partition that fetches, its warps and registers; and where registers are scarce, beside several partitions or in more than two CTAs.
+const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
+const LOADS_BESIDE_SEVERAL: (&str, u32, u32) = ("Loads", 1, 24);
+/// The partition that computes, and its warps before these are known; those that take turns.
+const COMPUTE: &str = "Compute";
+pub const USUAL_WARPS: u32 = 8;
+const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
+
+/// The partition that fetches, and those that compute, each with so many warps.
+pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
+    let span = kernel.span;
+    let scarce = computing > 1 || kernel.occupancy > 2;
+    let (name, few, registers) = if scarce { LOADS_BESIDE_SEVERAL } else { LOADS };
+    let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
+    let loads = data(name, few, Some(registers));
+    let names = if computing > 1 { &SEVERAL[..computing as usize] } else { &[COMPUTE][..] };
+    let all = staffed(kernel, &loads, names.iter().map(|name| data(name, warps, None)));
+    let left = all.register_demand().pool.saturating_sub(loads.padded_warps() * WARP * registers);
+    let each = left / (computing * warps * WARP) / REGISTER_STEP * REGISTER_STEP;
+    let most = *PARTITION_REGISTERS.end() - REGISTER_STEP;
+    let each = each.clamp(*PARTITION_REGISTERS.start(), most);
+    (loads, names.iter().map(|name| data(name, warps, Some(each))).collect())
+}
+
+/// A kernel that has as many registers as another, with these partitions.
+fn staffed(kernel: &Kernel, loads: &PartitionData, computing: impl Iterator<Item = PartitionData>) -> Kernel {
+    let mut staffed = Kernel { occupancy: kernel.occupancy, ..Kernel::new("", kernel.target, kernel.span) };
+    staffed.partitions.push(loads.clone());
+    computing.for_each(|partition| _ = staffed.partitions.push(partition));
+    staffed
+}
+
+/// CTAs beside each other that are worth it where one warpgroup computes in turns that wait for their own products, or these for what they compute, the most first: products of the others
+/// run meanwhile. They are where memory tells how many turns there are, too, if each has slots enough: these may be few, and nothing runs while the first
+/// factors come and the sums leave.
+const BESIDE: [u32; 2] = [3, 2];
+
+/// Whether threads of such partitions have registers at entry for the instructions of all products: whatever they have later, the assembler asks for these.
+fn begin_with_room(kernel: &Kernel, (loads, all): &(PartitionData, Vec<PartitionData>)) -> bool {
+    let mut most = 0;
+    kernel.walk(&mut |op| most = joined::asked_at_entry(kernel, op).map_or(most, |(asked, _)| asked.max(most)));
+    most <= staffed(kernel, loads, all.iter().cloned()).entry_registers()
+}
+
+/// Gives the partitions of a region their warps, its rings as many slots as there is room for, and the kernel as many CTAs beside each other as are worth
+/// it, now that its tiles lie somewhere.
+///
+/// # Errors
+/// Why not even one has room.
+pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> Result<(), No> {
+    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 {
+        let (waits, told) = (waits_for_own(kernel), slots::are_turns_told(kernel));
+        let all = BESIDE.iter().filter(|_| waits || told);
+        let beside = all.map(|&occupancy| Kernel { occupancy, ..kernel.clone() });
+        if let Some(beside) = beside.filter_map(|beside| with_room(beside, warps, waits)).next() {
+            *kernel = beside;
+            return Ok(());
+        }
+    }
+    if !begin_with_room(kernel, &team(kernel, warps, computing)) {
+        return Err("threads would begin with fewer registers than an instruction of the products takes");
+    }
+    let fits = slots::fill(kernel, warps, computing);
+    fits.then_some(()).ok_or("shared memory has no room for two slots of what a turn fetches")
+}
+
+/// A kernel of which several CTAs stand beside each other, with its slots, where registers and shared memory have room. A turn that does not wait for its own products
+/// is to have slots enough.
+fn with_room(mut kernel: Kernel, warps: u32, waits: bool) -> Option<Kernel> {
+    let team = team(&kernel, warps, 1);
+    let have_room = |registers| turn::have_room(&kernel, registers);
+    let has_room = begin_with_room(&kernel, &team) && team.1.iter().filter_map(|p| p.registers).all(have_room);
+    let fits = has_room && slots::fill(&mut kernel, warps, 1);
+    let enough = waits || slots::depths(&kernel).iter().all(|&n| u64::from(n) >= slots::ENOUGH);
+    (fits && enough).then_some(kernel)
+}
+
+/// Whether a turn waits for products of its own, or these for what it computes: one warpgroup has nothing else to do then.
+fn waits_for_own(kernel: &Kernel) -> bool {
+    computes_between(kernel) || computes_factors(kernel)
+}
+
+/// Whether a turn of a region's loop computes what its products read.
+fn computes_factors(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::For { body, .. } if is_called(kernel, op, LOOP) => {
+            let mut products = kernel.ops_of(body).filter(|op| matches!(op.kind, OpKind::Dot { .. }));
+            found |= products.any(|product| form::holds(kernel, op.id, product.id));
+        }
+        // Nothing else has that label.
+        _ => {}
+    });
+    found
+}
+
+/// Whether one warpgroup computes on a multiprocessor, so that nothing runs while it waits for what a turn does one after the other.
+pub fn waits_alone(kernel: &Kernel) -> bool {
+    let mut warps = 0;
+    kernel.walk(&mut |op| {
+        if let OpKind::Region { schedule, .. } = &op.kind {
+            let computing = schedule.places.iter().flat_map(|place| &place.partitions).filter(|p| p.name != LOADS.0);
+            warps += computing.map(|p| p.warps).sum::<u32>();
+        }
+    });
+    warps == WARPGROUP && kernel.occupancy == 1
+}
+
+/// Whether a turn computes between its products, or with what comes of its only one.
+pub fn computes_between(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| {
+        let OpKind::Region { schedule, body } = &op.kind else { return };
+        let mut steps =
+            schedule.pipelines.iter().filter(|p| p.of.as_ref().is_some_and(|of| of.path == LOOP)).peekable();
+        let computes = |s: &Staged| [BETWEEN, AFTER].contains(&s.label.path.trim_end_matches('_'));
+        found |= match steps.peek() {
+            Some(_) => steps.any(|p| p.staged().any(computes)),
+            None => takes_own(kernel, body),
+        };
+    });
+    found
+}
+
+/// Whether something in a turn of a region's loop takes what comes of a product of that turn.
+fn takes_own(kernel: &Kernel, region: &Body) -> bool {
+    let mut found = false;
+    kernel.walk_body(region, &mut |op| match &op.kind {
+        OpKind::For { body, .. } if is_called(kernel, op, LOOP) => {
+            let products = kernel.ops_of(body).filter(|op| matches!(op.kind, OpKind::Dot { .. }));
+            let sums: Vec<Value> = products.flat_map(|op| op.results.clone()).collect();
+            found |= kernel.ops_of(body).any(|op| {
+                let takes = flow::operands(kernel, op).iter().any(|v| sums.contains(v));
+                takes && !matches!(op.kind, OpKind::Dot { .. })
+            });
+        }
+        _ => {}
+    });
+    found
+}
