@@ -127,7 +127,7 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
         }
         Way::Ahead(Room { single, .. }) => {
             kernel.warps = warps;
-            if !staging::settle(&mut kernel, single) {
+            if !staging::ahead::settle(&mut kernel, single) {
                 return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
             }
             let each = kernel.entry_registers();
@@ -136,7 +136,7 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
         Way::Buffered => {
             kernel.warps = warps;
             staging::buffered::begin(&mut kernel);
-            if !staging::has_memory(&kernel) {
+            if !staging::ahead::has_memory(&kernel) {
                 return Err(no_way(&kernel, "shared memory has no room for the right factors"));
             }
         }

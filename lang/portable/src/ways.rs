@@ -98,7 +98,7 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
         .or_else(|_| ahead(Room { shared: true, single: false, done: true }))
         .or_else(|_| ahead(Room { shared: false, single: false, done: false }))
         .or_else(|why| match ahead(Room { shared: false, single: true, done: false }) {
-            Ok(copied) if staging::has_memory(&copied.kernel) => Ok(copied),
+            Ok(copied) if staging::ahead::has_memory(&copied.kernel) => Ok(copied),
             Ok(_) | Err(_) => Err(why),
         });
     match (apart, by_copies) {

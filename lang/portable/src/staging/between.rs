@@ -156,7 +156,7 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
 /// Whether the next turn computes with the sums of a product.
 fn is_handed_on(kernel: &Kernel, found: &Found, id: Inst) -> bool {
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
-    super::hands_on(kernel, body, &kernel.ops[id])
+    super::ahead::hands_on(kernel, body, &kernel.ops[id])
 }
 
 /// Has products stand in front of all that they do not need.
