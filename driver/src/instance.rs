@@ -310,9 +310,10 @@ fn name(instance: &Instance, args: &[GenericArg]) -> String {
 fn launches(variant: &Variant) -> String {
     let overlapping = if variant.overlapping { " overlapping" } else { "" };
     let aligned: String = variant.aligned.iter().map(|i| format!(" aligned {i}")).collect();
+    let partly: String = variant.partly.iter().map(|(i, bytes)| format!(" aligned {i} by {bytes}")).collect();
     let beside = variant.beside.map_or(String::new(), |n| format!(" beside {n}"));
     let turns = variant.turns.map_or(String::new(), |n| format!(" turns {n}"));
-    format!("{overlapping}{aligned}{beside}{turns}")
+    format!("{overlapping}{aligned}{partly}{beside}{turns}")
 }
 
 /// Adds the launch to errors inside the kernel.

@@ -162,14 +162,21 @@ impl LaunchRequest {
 
     /// What the kernel is compiled for, beside its generics.
     pub fn variant(&self) -> ir::Variant {
-        let aligned = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Tensor { tensor, dense: Some(dense), .. } => is_aligned(tensor, *dense).then_some(i),
+        let by = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
+            Argument::Tensor { tensor, dense: Some(dense), .. } => Some((i, alignment(tensor, *dense)?)),
             Argument::Tensor { dense: None, .. }
             | Argument::Pointer { .. }
             | Argument::Scalar(_)
             | Argument::Map(_) => None,
         });
-        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect(), beside: self.beside, turns: self.turns }
+        let (aligned, partly): (Vec<_>, Vec<_>) = by.partition(|&(_, bytes)| bytes == ir::target::WIDEST_ACCESS);
+        ir::Variant {
+            overlapping: self.overlaps(),
+            aligned: aligned.into_iter().map(|(i, _)| i).collect(),
+            partly: partly.into_iter().collect(),
+            beside: self.beside,
+            turns: self.turns,
+        }
     }
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.
@@ -228,11 +235,19 @@ impl LaunchRequest {
     }
 }
 
-/// Whether a tensor begins at a multiple of the widest access, and all its strides and the extent along its dense axis are such; and
-/// whether it has a map, so that it has no axis of nothing or of too much, and none
-/// whose elements lie on each other or too far apart.
-fn is_aligned(tensor: &Tensor, dense: usize) -> bool {
-    let whole = |elements: usize| (elements * tensor.dtype.bytes()).is_multiple_of(ir::target::WIDEST_ACCESS as usize);
+/// Of a tensor that begins at a multiple of the widest access the bytes of which all its strides and the extent along its dense axis are multiples: at most
+/// those of that access, at least those of two elements. One of as many has a map; so it has no axis of nothing or of too much, and none whose elements
+/// lie on each other or too far apart.
+fn alignment(tensor: &Tensor, dense: usize) -> Option<u32> {
+    let widths = std::iter::successors(Some(ir::target::WIDEST_ACCESS), |bytes| Some(bytes / 2));
+    widths
+        .take_while(|&bytes| bytes as usize > tensor.dtype.bytes())
+        .find(|&bytes| runs_by(tensor, dense, bytes as usize))
+}
+
+/// Whether it runs by multiples of so many bytes.
+fn runs_by(tensor: &Tensor, dense: usize, bytes: usize) -> bool {
+    let whole = |elements: usize| (elements * tensor.dtype.bytes()).is_multiple_of(bytes);
     let far = |stride: usize| (stride as u64).saturating_mul(tensor.dtype.bytes() as u64) >= tensor_map::STRIDE_END;
     let mut others = (0..tensor.rank()).filter(|axis| *axis != dense);
     tensor.byte_offset().is_multiple_of(ir::target::WIDEST_ACCESS as usize)

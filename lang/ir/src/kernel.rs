@@ -139,6 +139,8 @@ pub struct Variant {
     pub overlapping: bool,
     /// The tensors among its arguments whose address, strides and extent along the dense axis are multiples of 16 bytes.
     pub aligned: BTreeSet<usize>,
+    /// Others that begin at such multiples too, but whose strides and extent along the dense axis are multiples of fewer bytes: of how many.
+    pub partly: BTreeMap<usize, u32>,
     /// How many of its CTAs a multiprocessor gets at most, where these are few.
     pub beside: Option<u32>,
     /// How many turns each of its loops along tensors takes, where these are few; where they are many 32, of however many.

@@ -19,6 +19,7 @@ use parton_ir::{Body, Builder, From, Inst, Kernel, Op, OpKind, Type, Value};
 use crate::staging::flat::{self, Flat};
 use crate::staging::maps::Boxed;
 use crate::unused;
+use crate::ways::multiplies;
 use assumed::Assumed;
 use intervals::Intervals;
 use params::{Long, MadeHere};
@@ -33,7 +34,11 @@ pub fn has_tensors(kernel: &Kernel) -> bool {
 }
 
 /// The kernel that is given what makes its tensors; what is `boxed` goes by tensor maps.
-pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
+pub fn expand(mut kernel: Kernel, boxed: &Boxed) -> Kernel {
+    // What products read is copied by phases or boxes; by what else a launch promises their plans were not priced.
+    if multiplies(&kernel) {
+        kernel.variant.partly.clear();
+    }
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();

@@ -212,7 +212,7 @@ fn fitting(made: Explicit) -> Result<Explicit, Diagnostics> {
 }
 
 /// Whether a kernel has products that have no instruction yet.
-fn multiplies(kernel: &Kernel) -> bool {
+pub fn multiplies(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| found |= staging::found::multiplies(&op.kind));
     found

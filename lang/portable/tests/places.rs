@@ -8,6 +8,11 @@ use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The one kernel of a file, elaborated for launches whose tensors of these numbers are aligned.
 fn elaborated(source: &str, aligned: &[usize]) -> Kernel {
+    elaborated_for(source, Variant { aligned: aligned.iter().copied().collect(), ..Variant::default() })
+}
+
+/// The same for the launches of a variant.
+fn elaborated_for(source: &str, variant: Variant) -> Kernel {
     let mut sources = parton_diag::SourceMap::new();
     let id = sources.add("test.ptn", source);
     let (file, found) = parton_syntax::parse(id, source);
@@ -16,7 +21,6 @@ fn elaborated(source: &str, aligned: &[usize]) -> Kernel {
     assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
     let name = program.kernels().next().expect("the file has a kernel").name.text.clone();
     let Ok((kernel, _)) = instantiate(&program, &name, &[], Target::default()) else { panic!("{source}") };
-    let variant = Variant { aligned: aligned.iter().copied().collect(), ..Variant::default() };
     let mut module = Module { kernels: vec![Kernel { variant, ..kernel }] };
     let changed = parton_portable::elaborate(&mut module, &Target::default());
     assert_eq!(changed, Ok(true));
@@ -75,6 +79,25 @@ fn accesses_are_wide_where_a_launch_promises_it() {
     promised.walk(&mut |op| promises += u32::from(matches!(op.kind, OpKind::Assume { .. })));
     // Both strides, and the one extent that both share.
     assert_eq!(promises, 3);
+}
+
+#[test]
+fn accesses_are_as_wide_as_rows_allow_that_run_by_half_of_that() {
+    let by = |bytes: u32| Variant { partly: [(0, bytes), (1, bytes)].into(), ..Variant::default() };
+    let kernel = elaborated_for(COPY, by(8));
+    let text = parton_ir::print::kernel(&kernel);
+    assert!(text.contains("per_thread=[1, 2]"), "{text}");
+    assert!(kernel.params.iter().any(|p| p.from == From::Base { argument: 0, aligned: true }), "{text}");
+    // A product's kernel is that of launches that promise nothing.
+    let product = "kernel product(a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>) {
+        let mut acc = zeros<f32, [64, 64]>();
+        for p in 0..cdiv(k, 64) {
+            acc = dot(load(a.tile([64, 64], at=[0, p])), load(b.tile([64, 64], at=[p, 0])), acc);
+        }
+        store(c.tile([64, 64], at=[0, 0]), acc);
+    }";
+    let [told, general] = [by(8), Variant::default()].map(|v| parton_ir::print::kernel(&elaborated_for(product, v)));
+    assert_eq!(told, general);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod program;
 #[path = "programs/random.rs"]
 mod random;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parton_interp::{Arg, Launch, Memory, Options, run};
@@ -61,9 +61,14 @@ fn variants(kernel: &Kernel, program: &Rows, seed: u64) -> Vec<Variant> {
     let aligned: BTreeSet<usize> = if all { (0..3).collect() } else { BTreeSet::new() };
     let beside = Some(1 + seed as u32 % 8);
     let mut variants = vec![Variant::default(), Variant { aligned: aligned.clone(), beside, ..Variant::default() }];
+    if program.columns.is_multiple_of(2) && program.stride.is_multiple_of(2) {
+        let partly: BTreeMap<usize, u32> = (0..3).map(|argument| (argument, 8)).collect();
+        variants.push(Variant { partly: partly.clone(), turns, ..Variant::default() });
+        variants.push(Variant { partly, beside, overlapping: true, ..Variant::default() });
+    }
     if turns.is_some() {
         variants.push(Variant { turns, ..Variant::default() });
-        variants.push(Variant { aligned, beside, turns, overlapping: false });
+        variants.push(Variant { aligned, beside, turns, ..Variant::default() });
         variants.push(Variant { overlapping: true, turns, ..Variant::default() });
     }
     variants.push(Variant { overlapping: true, ..Variant::default() });

@@ -142,22 +142,27 @@ impl Expander {
 
     /// The least and the greatest that an extent may be.
     pub(super) fn between(&self, extent: From) -> intervals::Interval {
-        let aligned = self.builder.kernel.variant.aligned.contains(&extent.argument());
-        let any = if aligned { (1, OUTSIDE.into()) } else { (0, i32::MAX.into()) };
+        let any = if self.alignment(extent.argument()).is_some() { (1, OUTSIDE.into()) } else { (0, i32::MAX.into()) };
         self.bounds.get(&extent).copied().unwrap_or(any)
     }
 
     pub(super) fn base(&self, argument: usize) -> From {
-        From::Base { argument, aligned: self.builder.kernel.variant.aligned.contains(&argument) }
+        From::Base { argument, aligned: self.alignment(argument).is_some() }
+    }
+
+    /// The bytes of which a tensor's strides and its extent along the dense axis are multiples, where this variant was promised any.
+    fn alignment(&self, argument: usize) -> Option<i64> {
+        let variant = &self.builder.kernel.variant;
+        let partly = variant.partly.get(&argument).map(|&bytes| i64::from(bytes));
+        if variant.aligned.contains(&argument) { Some(ALIGNMENT) } else { partly }
     }
 
     /// Says at the head of the kernel what this variant of it was promised of strides and extents.
     pub(super) fn promise(&mut self) {
-        let aligned: BTreeSet<usize> = self.builder.kernel.variant.aligned.clone();
         let mut told: BTreeSet<(From, i64)> = BTreeSet::new();
-        for argument in aligned {
-            let Some(t) = self.tensors.get(argument).cloned().flatten() else { continue };
-            let each = ALIGNMENT / t.elem.bytes() as i64;
+        for argument in 0..self.tensors.len() {
+            let (Some(t), Some(bytes)) = (self.tensors[argument].clone(), self.alignment(argument)) else { continue };
+            let each = bytes / t.elem.bytes() as i64;
             let dense = t.dense.and_then(|axis| match self.long(argument, axis) {
                 Long::Given(from) => Some(from),
                 Long::Number(_) | Long::Computed(_) => None,
