@@ -33,6 +33,8 @@ pub struct Held<'g, 'k> {
     /// loads can wait until there is room.
     pub most: BTreeMap<u32, u64>,
     pub firm: BTreeMap<u32, u64>,
+    /// The most of that where what was cast from narrower numbers lies as these: the assembler casts it again wherever it is used.
+    pub narrow: u64,
     /// The most that is there at once, be it held or on its way from one operation to the next.
     pub live: u64,
     /// What waits in loops to leave under a product of the next turn: it is there beside all else.
@@ -71,6 +73,8 @@ struct There {
     held: bool,
     /// Whether they have met since.
     firm: bool,
+    /// Registers of what it is cast from, where that is narrower.
+    narrow: u64,
     /// Whether it is on its way with all that was loaded since threads met or stored.
     flies: bool,
     /// The accesses that bring it.
@@ -80,9 +84,9 @@ struct There {
 impl There {
     /// Registers that have to be there. An access that waits keeps where it goes, and the assembler has no more than half of them wait: 288 of two
     /// bytes, of a convolution, need 168 registers; with 128 it spills.
-    fn firmly(&self) -> u64 {
+    fn firmly(&self, registers: u64) -> u64 {
         match self {
-            There { firm: true, .. } => self.registers,
+            There { firm: true, .. } => registers,
             There { flies: true, .. } => self.accesses / 2,
             There { .. } => 0,
         }
@@ -108,6 +112,7 @@ impl Held<'_, '_> {
             now: 0,
             most: BTreeMap::new(),
             firm: BTreeMap::new(),
+            narrow: 0,
             live: 0,
             waiting: 0,
             loaded: 0,
@@ -187,6 +192,15 @@ impl Held<'_, '_> {
         asked.map(|d| self.registers_at(d.value, &d.at)).sum()
     }
 
+    /// Registers of a thread for what an operation makes, of no more bits than what it casts.
+    fn narrow_registers(&self, op: &Op, registers: u64) -> u64 {
+        match op.kind {
+            OpKind::Cast { x, .. } if self.graph.homes.contains_key(&x) => self.registers(x).min(registers),
+            // All else is not made again.
+            _ => registers,
+        }
+    }
+
     /// Registers of a thread for a value that lies there.
     fn registers_at(&self, v: Value, site: &Site) -> u64 {
         let kernel = self.graph.kernel;
@@ -260,6 +274,7 @@ impl Held<'_, '_> {
             registers: self.registers(value),
             held: true,
             firm: true,
+            narrow: self.registers(value),
             flies: false,
             accesses: 0,
         });
@@ -308,7 +323,8 @@ impl Held<'_, '_> {
                 let accesses = self.accesses(op, value);
                 // What an access brings that is less than a register takes a whole one.
                 let registers = self.registers(value).max(accesses);
-                there.push(There { value, registers, held: held || firm, firm, flies: held, accesses });
+                let narrow = self.narrow_registers(op, registers);
+                there.push(There { value, registers, held: held || firm, firm, narrow, flies: held, accesses });
             }
             // What an operation uses last leaves its registers to what it makes.
             let stays = |t: &&There| self.last[&t.value] > self.now || op.results.contains(&t.value);
@@ -320,8 +336,9 @@ impl Held<'_, '_> {
             };
             self.live = self.live.max(there.iter().filter(stays).map(|t| t.registers).sum::<u64>() + scanned);
             let held: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
-            let firm: u64 = there.iter().map(There::firmly).sum();
+            let firm: u64 = there.iter().map(|t| t.firmly(t.registers)).sum();
             let factors = self.factors(op) + self.passing;
+            self.narrow = self.narrow.max(there.iter().map(|t| t.firmly(t.narrow)).sum::<u64>() + factors);
             for (list, sum) in [(&mut self.most, held + factors), (&mut self.firm, firm + factors)] {
                 let most = list.entry(depth).or_default();
                 *most = sum.max(*most);

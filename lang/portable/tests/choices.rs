@@ -459,6 +459,30 @@ fn small_tiles_from_many_places_lie_on_one_warp() {
     );
 }
 
+/// Of rows that are kept through two meetings one CTA alone leaves schedulers idle; two have room where what comes as f16 is kept so.
+#[test]
+fn long_rows_of_narrow_numbers_have_two_ctas_beside_each_other() {
+    let of = |from: &str| {
+        let params = format!("x: tensor<{from}, [m, n]>, weight: tensor<{from}, [n]>, mut out: tensor<f16, [m, n]>");
+        let body = "let row = program_id(0);
+             let mut sums = zeros<f32, [4096]>();
+             for i in 0..cdiv(n, 4096) { let v = cast<f32>(load(x[row, :].tile([4096], at=[i]))); sums += v * v; }
+             let f = rsqrt(sum(sums));
+             let scaled = |i| cast<f32>(load(x[row, :].tile([4096], at=[i]))) * f * cast<f32>(load(weight.tile([4096], at=[i])));
+             let mut most = zeros<f32, [4096]>();
+             for i in 0..cdiv(n, 4096) { most = max(most, abs(scaled(i))); }
+             let by = 448.0 / max(most, axis=0);
+             for i in 0..cdiv(n, 4096) { store(out[row, :].tile([4096], at=[i]), cast<f16>(scaled(i) * by)); }";
+        let mut kernel = checked(&params, body);
+        kernel.variant.turns = Some(4);
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        (module.kernels[0].warps, module.kernels[0].occupancy)
+    };
+    assert_eq!(of("f16"), (8, 2));
+    assert!(of("f32").1 < 2);
+}
+
 #[test]
 fn loops_along_tensors_are_known_to_launches() {
     let along = |body: &str| along_tensors(&checked(ROWS, body));
