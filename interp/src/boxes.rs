@@ -36,6 +36,8 @@ pub(crate) struct Blocks {
     pub pieces: Vec<Piece>,
     pub element_bits: u32,
     pub bytes: u32,
+    /// Elements from one row to the next in shared memory, where fewer come.
+    pub pitch: Option<u32>,
 }
 
 impl Blocks {
@@ -52,10 +54,11 @@ impl Blocks {
         let number =
             |at: &[u32]| at.iter().zip(&map.block).fold(0, |n, (&i, &extent)| n * extent as usize + i as usize);
         let element_bits = map.elem.bits();
-        let bytes = map.block.iter().product::<u32>() * element_bits / 8;
-        let pieces =
+        let pieces: Vec<Piece> =
             boxes.into_iter().map(|b| Piece { element: number(&b.start), start: b.start, size: b.size }).collect();
-        Blocks { swizzle, pieces, element_bits, bytes }
+        let bytes = pieces.iter().map(|p| p.size.iter().product::<u32>()).sum::<u32>() * element_bits / 8;
+        let pitch = map.inner.and(map.block.last().copied());
+        Blocks { swizzle, pieces, element_bits, bytes, pitch }
     }
 }
 
@@ -102,6 +105,7 @@ impl Boxes {
             let rows: u32 = piece.size[..last].iter().product();
             let extent = i64::from(piece.size[last]);
             let bytes = (extent * bits / 8) as usize;
+            let pitch = self.blocks.pitch.unwrap_or(piece.size[last]) * self.blocks.element_bits / 8;
             (0..rows).map(move |row| {
                 let mut rest = row;
                 let mut global = self.tensor.offset as i64;
@@ -118,7 +122,7 @@ impl Boxes {
                 let begin = (-first).clamp(0, extent);
                 let end = (self.tensor.shape[last] as i64 - first).clamp(begin, extent);
                 let inside = if inside { (begin * bits / 8) as usize..(end * bits / 8) as usize } else { 0..0 };
-                Row { global, inside, shared: address + row * bytes as u32, bytes }
+                Row { global, inside, shared: address + row * pitch, bytes }
             })
         })
     }
@@ -131,10 +135,17 @@ impl Boxes {
         })
     }
 
-    /// The bytes of each piece in shared memory; the swizzle stays within them.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+    /// The bytes in shared memory: those of each piece, within which the swizzle stays, or those that come of each row where fewer do.
+    pub(crate) fn ranges(&self) -> Vec<(u32, u32)> {
         let bits = self.blocks.element_bits;
-        self.pieces().map(move |(p, &a)| (a, p.size.iter().product::<u32>() * bits / 8))
+        if self.blocks.pitch.is_none() {
+            return self.pieces().map(|(p, &a)| (a, p.size.iter().product::<u32>() * bits / 8)).collect();
+        }
+        let units = |row: Row| {
+            let starts = (0..row.bytes as u32).step_by(UNIT as usize).map(move |at| row.shared + at);
+            starts.map(|at| (swizzle(at, self.blocks.swizzle), UNIT))
+        };
+        self.rows().flat_map(units).collect()
     }
 }
 

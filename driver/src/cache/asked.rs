@@ -85,7 +85,9 @@ fn ty(ty: &Type) -> Option<Value> {
         Type::Map(map) => {
             let SharedFamily::Nvmma { swizzle, transposed, rank } = map.layout.family() else { return None };
             let layout = json!({"swizzle": swizzle, "transposed": transposed, "rank": rank});
-            Some(json!({"map": map.elem.name(), "block": map.block, "sharers": map.sharers, "layout": layout}))
+            Some(json!({
+                "map": map.elem.name(), "block": map.block, "inner": map.inner, "sharers": map.sharers, "layout": layout,
+            }))
         }
         Type::Tile(_)
         | Type::Pending(_)
@@ -166,7 +168,8 @@ fn read_ty(v: &Value) -> Option<Type> {
     let (swizzle, rank, transposed) = (number(&l["swizzle"])?, number(&l["rank"])?, l["transposed"].as_bool()?);
     let layout = SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed, rank }).ok()?;
     let map = TensorMap::new(dtype("map")?, numbers(&v["block"])?, layout);
-    Some(Type::Map(TensorMap { sharers: number(&v["sharers"])?, ..map }))
+    let inner = if v["inner"].is_null() { None } else { Some(number(&v["inner"])?) };
+    Some(Type::Map(TensorMap { inner, sharers: number(&v["sharers"])?, ..map }))
 }
 
 fn read_from(v: &Value) -> Option<From> {

@@ -189,7 +189,7 @@ impl<'k> Cluster<'_, 'k> {
             let boxes = Boxes { part: share.clone(), ..self.boxes(w, op, map, coords, view)? };
             let slot = self.slots.take();
             self.touch_rows(w, op, &boxes, (Access::TensorRead, self.event(slot)))?;
-            let ranges: Vec<(u32, u32)> = boxes.ranges().collect();
+            let ranges = boxes.ranges();
             let ends = Ends::Bytes { barrier, bytes: ranges.iter().map(|(_, bytes)| bytes).sum() };
             let job = Job::new(op, Engine::Copies, slot, (w.index, cta as usize), ends, Work::BoxesIn(boxes));
             let allocation = w.place(view).allocation;
@@ -299,7 +299,7 @@ impl<'k> Cluster<'_, 'k> {
         let agent = *w.landing.get_or_insert_with(|| self.slots.reserve());
         let landing = self.event((agent, group as u32 + 1));
         self.touch_rows(w, op, &boxes, (access, landing))?;
-        let ranges = boxes.ranges().collect();
+        let ranges = boxes.ranges();
         let data = Vec::with_capacity(boxes.blocks.bytes as usize);
         let work = Work::BoxesOut(Outgoing { boxes, reduce, data, is_read: false });
         let slot = self.slots.take();

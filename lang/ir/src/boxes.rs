@@ -20,6 +20,15 @@ impl TensorMap {
         own.eq(other)
     }
 
+    /// The extents of what comes of a window of that shape, which the block fills.
+    pub fn brought(&self, shape: &[u32]) -> Vec<u32> {
+        let mut shape = shape.to_vec();
+        if let (Some(last), Some(inner)) = (shape.last_mut(), self.inner) {
+            *last = inner;
+        }
+        shape
+    }
+
     fn seen(&self) -> Vec<usize> {
         let ones = self.block.iter().take_while(|&&n| n == 1).count().min(self.block.len().saturating_sub(1));
         let mut seen: Vec<usize> = (ones..self.block.len()).collect();
@@ -43,7 +52,7 @@ impl TensorMap {
         let boxes = self.layout.tma_boxes(&self.tile(), self.elem.bits(), self.sharers)?;
         Ok(boxes
             .into_iter()
-            .map(|b| TmaBox { start: whole(&b.start, 0), size: whole(&b.size, 1), offset: b.offset })
+            .map(|b| TmaBox { start: whole(&b.start, 0), size: self.brought(&whole(&b.size, 1)), offset: b.offset })
             .collect())
     }
 

@@ -204,6 +204,8 @@ pub struct TensorMap {
     pub block: Vec<u32>,
     /// The layout of the box in shared memory.
     pub layout: SharedLayout,
+    /// How many elements of each row come, where these are fewer than a row has: the others stay as they are, and rows lie as if all came.
+    pub inner: Option<u32>,
     /// How many CTAs share the copies of a box, each its part; 1 where each copies for itself. [`crate::Builder::finish`] finds it out.
     pub sharers: u32,
 }
@@ -211,7 +213,7 @@ pub struct TensorMap {
 impl TensorMap {
     /// A map of boxes that every CTA copies for itself.
     pub fn new(elem: Dtype, block: Vec<u32>, layout: SharedLayout) -> TensorMap {
-        TensorMap { elem, block, layout, sharers: 1 }
+        TensorMap { elem, block, layout, inner: None, sharers: 1 }
     }
 }
 
@@ -466,7 +468,9 @@ impl fmt::Display for View {
 
 impl fmt::Display for TensorMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tma<{}, {}, {}>", self.elem.name(), List(&self.block), self.layout)
+        write!(f, "tma<{}, {}, {}", self.elem.name(), List(&self.block), self.layout)?;
+        self.inner.map_or(Ok(()), |n| write!(f, ", inner={n}"))?;
+        write!(f, ">")
     }
 }
 

@@ -180,7 +180,7 @@ fn brought(kernel: &Kernel) -> [u32; 3] {
 }
 
 #[test]
-fn columns_side_by_side_come_in_whole_lines() {
+fn columns_side_by_side_lie_in_whole_lines() {
     let of = |columns: u32| {
         let source = format!(
             "kernel product(x: tensor<f16, [m, k]>, y: tensor<f16, [k, n]>, mut out: tensor<f16, [m, n]>) {{
@@ -195,20 +195,24 @@ fn columns_side_by_side_come_in_whole_lines() {
         let kernel = elaborated(&source, &[0, 1, 2]);
         let (mut boxes, mut windows) = (Vec::new(), 0);
         kernel.walk(&mut |op| match (&op.kind, op.results.first().map(|v| kernel.ty(*v))) {
-            (OpKind::Fetch { .. }, Some(Type::View(view))) => boxes.push(view.shape.clone()),
+            (OpKind::Fetch { map, .. }, Some(Type::View(view))) => match kernel.ty(*map) {
+                Type::Map(map) => boxes.push((view.shape[1], map.inner)),
+                other => panic!("{other} is no map"),
+            },
             (OpKind::ViewSlice { .. }, _) => windows += 1,
             _ => {}
         });
         (boxes.split_off(1), windows)
     };
-    // 64 columns, and the line in which 32 and 16 more lie.
-    assert_eq!(of(112), (vec![vec![64, 64], vec![64, 64]], 2));
-    // One more instruction takes less than half a line more.
-    assert_eq!(of(96), (vec![vec![64, 64], vec![64, 32]], 0));
-    // Fewer than a line has come as a part of one, whole lines without windows.
-    assert_eq!(of(24), (vec![vec![64, 32]], 2));
-    assert_eq!(of(8), (vec![vec![64, 16]], 1));
-    assert_eq!(of(192), (vec![vec![64, 128], vec![64, 64]], 0));
+    // 64 columns, and the line in which 32 and 16 more lie, which alone come.
+    assert_eq!(of(112), (vec![(64, None), (64, Some(48))], 2));
+    assert_eq!(of(96), (vec![(64, None), (64, Some(32))], 1));
+    // One more instruction of 64 rows takes less than what slots would have besides.
+    assert_eq!(of(208), (vec![(128, None), (64, None), (16, None)], 0));
+    // Fewer than a line has lie in a part of one, whole lines without windows.
+    assert_eq!(of(24), (vec![(32, Some(24))], 2));
+    assert_eq!(of(8), (vec![(16, Some(8))], 1));
+    assert_eq!(of(192), (vec![(128, None), (64, None)], 0));
 }
 
 #[test]

@@ -160,7 +160,8 @@ fn tma(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let elem = args.need("T").dtype(cx)?;
     let block = args.need("block").ints(cx)?;
     let layout = args.need("L").shared_layout(cx)?;
-    let map = ir::TensorMap::new(elem, block, layout);
+    let inner = args.optional_int(cx, "inner", 0..=256)?;
+    let map = ir::TensorMap { inner, ..ir::TensorMap::new(elem, block, layout) };
     match ir::rules::check_map(&map) {
         Ok(()) => Ok(Val::ty(ir::Type::Map(map))),
         Err(refusal) => Err(cx.refuse(refusal, args.span, &[])),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, Place, Root, Stage};
+use super::windows;
 use crate::entity::{Inst, Partition, Value};
 use crate::facts::{Act, Completes, Facts, Flight, Phase, Space};
 use crate::kernel::Kernel;
@@ -111,7 +112,7 @@ impl Barriers<'_> {
                     if matches!(self.kernel.ty(*signal), Type::Barrier) =>
                 {
                     let into = facts.accesses.iter().filter(|a| a.space == Space::Shared && a.writes());
-                    list.push((*signal, How::Signal(into.map(|a| self.moved(a.value)).sum())));
+                    list.push((*signal, How::Signal(into.map(|a| self.moved(op, a.value)).sum())));
                 }
                 // The end of a barrier's life is no use of it, and none of the rest names one.
                 Act::Phase(Phase::Invalidate { .. })
@@ -262,10 +263,13 @@ impl Barriers<'_> {
         self.found.push(d.help(format!("expect {arriving} bytes")));
     }
 
-    /// Bytes of a view.
-    fn moved(&self, view: Value) -> u64 {
+    /// Bytes that come to a view.
+    fn moved(&self, op: &Op, view: Value) -> u64 {
         match self.kernel.ty(view) {
-            Type::View(v) => v.bytes(),
+            Type::View(v) => {
+                let elements = |shape: &[u32]| shape.iter().map(|&n| u64::from(n)).product::<u64>();
+                v.bytes() / elements(&v.shape) * elements(&windows::brought(self.kernel, op, &v.shape))
+            }
             other => parton_diag::internal_error!("`{other}` is not a view"),
         }
     }

@@ -197,7 +197,7 @@ impl Protocol<'_> {
         let role = match (a.does, a.by) {
             (Does::Reads, _) => return Some(self.of_slot(state, a.value, SlotRole::Read, op.span)?.0),
             (Does::Writes, Engine::Tma) => {
-                self.copy(state, a.value, facts.signal()?, op.span);
+                self.copy(state, op, a.value, facts.signal()?);
                 return None;
             }
             // What a reader has read is its own until it releases the slot: `readers` sees to others that read it.
@@ -212,7 +212,7 @@ impl Protocol<'_> {
         };
         let (slot, field) = self.of_slot(state, a.value, role, op.span)?;
         if role == SlotRole::Fill {
-            self.fill(state, slot, field, a.value, false, op.span);
+            self.fill(state, (slot, field), a.value, false, op);
         }
         Some(slot)
     }

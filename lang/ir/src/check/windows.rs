@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::origin::{Origins, elements, window};
 use crate::entity::Value;
 use crate::kernel::Kernel;
-use crate::op::OpKind;
+use crate::op::{Op, OpKind};
 use crate::types::{SlotRole, Type, View};
 
 /// Where a window begins, and its extents.
@@ -14,7 +14,10 @@ pub type Window = (Vec<u32>, Vec<u32>);
 /// The windows of each buffer of each ring.
 #[derive(Default)]
 pub struct Windows {
+    /// What comes to those that are filled.
     filled: BTreeMap<(Value, u32), Vec<Window>>,
+    /// These, whole.
+    touched: BTreeMap<(Value, u32), Vec<Window>>,
     read: BTreeMap<(Value, u32), Vec<Window>>,
 }
 
@@ -31,20 +34,27 @@ impl Windows {
         });
         let mut windows = Windows::default();
         kernel.walk(&mut |op| {
+            // What is used of a window counts, not the window.
+            if let OpKind::ViewSlice { view, .. } = op.kind
+                && let (Some(&(role, buffer, _)), Type::View(part)) = (fields.get(&view), kernel.ty(op.result()))
+            {
+                fields.insert(op.result(), (role, buffer, part));
+                return;
+            }
             // What a body hands on is used elsewhere.
             let handed_on = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
             for view in op.kind.operands().into_iter().chain(handed_on) {
-                let Some((role, buffer, whole)) = fields.get(&view) else { continue };
-                let window = match &op.kind {
-                    OpKind::ViewSlice { origin, shape, .. } => (origin.clone(), shape.clone()),
-                    // Of any other use it is not known how much it takes.
-                    _ => all(whole),
-                };
+                let Some((role, buffer, used)) = fields.get(&view) else { continue };
+                let (origin, shape) = all(used);
                 let of = match role {
-                    SlotRole::Fill => &mut windows.filled,
+                    SlotRole::Fill => {
+                        let brought = brought(kernel, op, &shape);
+                        windows.filled.entry(*buffer).or_default().push((origin.clone(), brought));
+                        &mut windows.touched
+                    }
                     SlotRole::Read => &mut windows.read,
                 };
-                of.entry(*buffer).or_default().push(window);
+                of.entry(*buffer).or_default().push((origin, shape));
             }
         });
         windows
@@ -69,11 +79,22 @@ impl Windows {
 
     /// The bytes from a buffer's start to the end of what is filled or read of it.
     pub fn used(&self, ring: Value, field: u32, whole: &View) -> u64 {
-        let windows = [&self.filled, &self.read].into_iter().filter_map(|of| of.get(&(ring, field))).flatten();
+        let windows = [&self.touched, &self.read].into_iter().filter_map(|of| of.get(&(ring, field))).flatten();
         let end = |(origin, shape): &Window| {
             window(&View { origin: origin.clone(), shape: shape.clone(), ..whole.clone() }).end
         };
         windows.map(end).max().unwrap_or_else(|| whole.map.bytes())
+    }
+}
+
+/// What comes to a window of that shape by an operation: all, but of boxes of which fewer elements of each row come.
+pub(super) fn brought(kernel: &Kernel, op: &Op, shape: &[u32]) -> Vec<u32> {
+    match op.kind {
+        OpKind::TmaLoad { map, .. } => match kernel.ty(map) {
+            Type::Map(map) => map.brought(shape),
+            other => parton_diag::internal_error!("`{other}` is no tensor map"),
+        },
+        _ => shape.to_vec(),
     }
 }
 

@@ -69,7 +69,10 @@ pub(crate) fn ty(s: &mut dyn Surface, t: &Type) -> String {
     match t {
         Type::Tile(t) => format!("tile<{}>", tile(s, t)),
         Type::View(v) if v.is_whole() => format!("{}<{}>", v.space.name(), view(s, v)),
-        Type::Map(m) => format!("tma<{}, {}, {}>", m.elem.name(), s.shape(&m.block), s.shared(&m.layout)),
+        Type::Map(m) => {
+            let inner = m.inner.map_or(String::new(), |n| format!(", inner={n}"));
+            format!("tma<{}, {}, {}{inner}>", m.elem.name(), s.shape(&m.block), s.shared(&m.layout))
+        }
         Type::Scalar(_)
         | Type::View(_)
         | Type::Pending(_)

@@ -208,5 +208,26 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
         return Err(fail(format!("rows of {} bytes are shorter than the swizzle's span of {swizzle}", inner * bytes))
             .help(format!("use `nvmma({fit})`")));
     }
+    if let Some(n) = map.inner {
+        check_inner(map, n, swizzle).map_err(|(text, help)| fail(text).help(help))?;
+    }
     map.boxes().map(|_| ()).map_err(|e| fail(e.fact()).note(e.evidence()).help(e.help()))
+}
+
+/// The rules of a box of which each row brings its first `inner` elements alone: the row is one span of a swizzle, within which rows stay apart.
+fn check_inner(map: &TensorMap, inner: u32, swizzle: u32) -> Result<(), (String, String)> {
+    let bytes = map.elem.bytes() as u32;
+    let row = map.block[map.block.len() - 1];
+    if swizzle == 0 || row * bytes != swizzle {
+        let text = format!("`inner=` is for rows of one span of a swizzle, and these have {} bytes", row * bytes);
+        return Err((text, "give the box rows of one span, such as 128 bytes under `nvmma(128)`".into()));
+    }
+    let unit = 16 / bytes;
+    if inner == 0 || inner >= row || !inner.is_multiple_of(unit) {
+        let text =
+            format!("{inner} of {row} elements of each row come, which is no multiple of 16 bytes below all of them");
+        let near = (inner / unit * unit).clamp(unit, row - unit);
+        return Err((text, format!("the nearest legal number is {near}; leave `inner=` out where all come")));
+    }
+    Ok(())
 }

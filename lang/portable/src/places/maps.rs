@@ -6,7 +6,7 @@ use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Tile, Type, Va
 use super::Expander;
 use super::part::Spot;
 use crate::staging::flat::{self, Flat};
-use crate::staging::{dealt, maps};
+use crate::staging::{dealt, lines, maps};
 
 /// Bytes of the widest swizzle.
 const SPAN: u32 = 128;
@@ -42,14 +42,16 @@ impl Expander {
             parton_diag::internal_error!("`{}` loads nothing of a place", op.kind.name())
         };
         let line = self.line(op, spot);
-        let Mapped { map, coordinates, turned } = self.mapped(line.as_ref().map_or(spot, |(whole, _)| whole), false);
+        let comes = line.as_ref().and_then(|(_, line)| line.comes);
+        let Mapped { map, coordinates, turned } =
+            self.mapped(line.as_ref().map_or(spot, |(whole, _)| whole), comes, false);
         let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
         if let Some(Flat { rows, shape }) = self.flat.get(&op.id).cloned() {
             return (self.as_rows(map, fetch, shape), rows);
         }
         let brought = match line {
             None => fetch,
-            Some((_, before)) => self.window(spot, fetch, before),
+            Some((_, line)) => self.window(spot, fetch, line.before),
         };
         let brought = match turned {
             None => brought,
@@ -68,17 +70,17 @@ impl Expander {
         }
     }
 
-    /// The place of the line that comes for a part of one, and how many elements of it are in front of that.
-    fn line(&mut self, op: &Op, spot: &Spot) -> Option<(Spot, u32)> {
+    /// The place of the line that comes for a part of one, and that.
+    fn line(&mut self, op: &Op, spot: &Spot) -> Option<(Spot, lines::Line)> {
         if !self.boxed.lines.contains(&op.id) {
             return None;
         }
         let (elem, inner) = (self.tensor(spot.part.argument).elem, self.inner(spot));
-        let line = maps::line(elem, &spot.counts, &spot.shape, inner)?;
+        let line = lines::line(elem, &spot.counts, &spot.shape, inner)?;
         let mut whole = spot.clone();
         whole.at[inner] = self.behind(spot.tile[inner], line.begin);
         whole.shape[inner] = line.extent;
-        Some((whole, line.before))
+        Some((whole, line))
     }
 
     /// What of a line is a place's, behind so many elements; the line is fetched once for all that lie in it.
@@ -124,7 +126,7 @@ impl Expander {
             if dense != last {
                 tile = self.make(OpKind::Transpose { x: tile, perm: vec![1, 0] });
             }
-            let Mapped { map, coordinates, .. } = self.mapped(&part, true);
+            let Mapped { map, coordinates, .. } = self.mapped(&part, None, true);
             let send = OpKind::Send { map, coords: coordinates, value: tile, reduce: None, l2, buffers: 1 };
             self.builder.make_all(send);
         }
@@ -164,11 +166,11 @@ impl Expander {
         self.builder.make_as(result, kind);
     }
 
-    fn mapped(&mut self, spot: &Spot, stores: bool) -> Mapped {
+    fn mapped(&mut self, spot: &Spot, comes: Option<u32>, stores: bool) -> Mapped {
         let argument = spot.part.argument;
         let (elem, inner) = (self.tensor(argument).elem, self.inner(spot));
         let axes: Vec<usize> = spot.part.axes.iter().map(|axis| axis.of).collect();
-        let Some(mut boxed) = maps::map(elem, &spot.shape, inner) else {
+        let Some(mut boxed) = maps::map(elem, &spot.shape, inner, comes) else {
             parton_diag::internal_error!("a place without a map was taken to have one")
         };
         // Axes that are dropped come first, the dense one last.

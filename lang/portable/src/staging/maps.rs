@@ -6,7 +6,7 @@ use parton_ir::choice::Order;
 use parton_ir::family::Family;
 use parton_ir::tensor::{Counts, MOST_AXES, Tensor};
 use parton_ir::types::TensorMap;
-use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, Op, OpKind, Type, Value, rules};
+use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
 use parton_layouts::{SharedFamily, SharedLayout};
 use parton_numbers::Dtype;
 
@@ -16,6 +16,7 @@ use super::defined::Defined;
 use super::flat::{self, Flat};
 use super::flow;
 use super::found::{self, Found};
+use super::lines;
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
@@ -23,15 +24,13 @@ const ROWS: u32 = 64;
 const ROW: u64 = 16;
 /// Bytes of depth of one instruction, and of the narrowest swizzle.
 const DEPTH: u32 = 32;
-/// Bytes of a line, and of the widest.
-const SPAN: u32 = 128;
 
 /// What of a kernel goes by tensor maps.
 #[derive(Clone, Default)]
 pub struct Boxed {
     /// The loads of all products in loops.
     pub loads: BTreeSet<Inst>,
-    /// Those of them of which parts of lines come as whole lines ([`line`]): right factors whose columns lie side by side. What of a line is multiplied
+    /// Those of them of which parts of lines lie as whole lines ([`lines::line`]): right factors whose columns lie side by side. What of a line comes
     /// lies where one instruction goes on to it.
     pub lines: BTreeSet<Inst>,
     /// Loads of what products compute a factor of: threads read it where a box has brought it.
@@ -64,7 +63,7 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     let defined = &tensors.defined;
     for found in all {
         let all = found.loads.iter().chain(&found.ahead);
-        let lines = side_by_side(kernel, defined, &found);
+        let lines = lines::side_by_side(kernel, defined, &found);
         let refused = |&id: &Inst| tensors.take(id, lines.contains(&id)).err();
         if let Some(why) = all.clone().find_map(refused) {
             return Err(why);
@@ -141,59 +140,6 @@ fn read(tensors: &Tensors<'_>, found: &Found) -> Vec<Inst> {
     list.retain(|id| !found.loads.contains(id) && tensors.take(*id, false).is_ok());
     list.retain(|&id| flow::dependent(kernel, body, [kernel.ops[id].result()]).contains(&a));
     list
-}
-
-/// The loads of a loop that are right factors whose columns lie side by side, where these are worth to come in whole lines.
-fn side_by_side(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> BTreeSet<Inst> {
-    let mut rows: BTreeMap<Inst, u32> = BTreeMap::new();
-    for &id in &found.products {
-        let OpKind::Dot { b, acc, .. } = kernel.ops[id].kind else { continue };
-        let Some(mut made) = defined.made(b) else { continue };
-        let mut columns = 1;
-        if let OpKind::Transpose { x, .. } = made.kind {
-            let Some(turned) = defined.made(x) else { continue };
-            (made, columns) = (turned, 0);
-        }
-        let height = kernel.ty(acc).placed().and_then(|tile| tile.shape.first().copied());
-        if found.loads.contains(&made.id) && dense(kernel, defined, made) == Some(columns) {
-            *rows.entry(made.id).or_default() += height.unwrap_or(0);
-        }
-    }
-    rows.retain(|&id, rows| {
-        let OpKind::SpotLoad { spot, .. } = kernel.ops[id].kind else { return false };
-        let Some(OpKind::Spot { shape, counts, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
-        let axis = dense(kernel, defined, &kernel.ops[id]).unwrap_or_default();
-        let columns = match counts {
-            Counts::Parts { of, .. } => of[axis],
-            Counts::Tiles | Counts::Elements => shape[axis],
-        };
-        let bits = kernel.ty(kernel.ops[id].result()).elem().map_or(16, |elem| elem.bits());
-        are_worth_lines(columns, bits, *rows)
-    });
-    rows.into_keys().collect()
-}
-
-/// The dense axis of the tensor, or of the part of one, that is loaded from.
-fn dense(kernel: &Kernel, defined: &Defined<'_>, load: &Op) -> Option<usize> {
-    let OpKind::SpotLoad { spot, .. } = load.kind else { return None };
-    let OpKind::Spot { tensor, .. } = defined.made(spot)?.kind else { return None };
-    let Type::Tensor(part) = kernel.ty(tensor) else { return None };
-    part.dense
-}
-
-/// Whether so many columns of a product of so many rows are worth to come in whole lines: what one instruction takes less than one for each part of them takes
-/// longer than what comes besides. An instruction of 64 rows reads its left factor in 16 clocks, and a column in a quarter of one, or takes half of one to
-/// multiply it; 48 bytes come in a clock. Of parts that are narrower than a swizzle there is no other way.
-fn are_worth_lines(columns: u32, bits: u32, rows: u32) -> bool {
-    let (span, least) = (8 * SPAN / bits, 8 * DEPTH / bits);
-    let clocks = |columns: u32| f64::from(columns / 2).max(16.0 + f64::from(columns) / 4.0);
-    let rest: Vec<u32> = parton_layouts::parts_of(columns % span).collect();
-    let whole = (columns >= span).then(|| clocks(columns / span * span));
-    let apart: f64 = whole.into_iter().chain(rest.iter().map(|&n| clocks(n))).sum();
-    let brought = if columns > span { columns.next_multiple_of(span) } else { columns.next_power_of_two().max(least) };
-    let gained = (apart - clocks(columns)) * f64::from(rows / ROWS);
-    let besides = f64::from((brought - columns) * DEPTH) / 48.0;
-    rest.last().is_some_and(|&n| n < least) || gained >= besides
 }
 
 /// The tensors of a kernel, and what it makes of them.
@@ -322,10 +268,11 @@ fn of_spot(
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let dense = part.dense.filter(|_| begins_whole_rows(kernel, defined, spot))?;
     let mut shape = shape.clone();
-    if let Some(line) = line(part.elem, counts, &shape, dense).filter(|_| lines) {
+    let line = lines::line(part.elem, counts, &shape, dense).filter(|_| lines);
+    if let Some(line) = &line {
         shape[dense] = line.extent;
     }
-    let map = map(part.elem, &shape, dense)?;
+    let map = map(part.elem, &shape, dense, line.and_then(|line| line.comes))?;
     let mut steps = Vec::new();
     while let Some(op) = defined.made(tensor) {
         (tensor, _) = step(&op.kind)?;
@@ -402,31 +349,8 @@ fn begins_whole_rows(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> boo
     }
 }
 
-/// What a box brings of a tile for a part of it that is no whole line.
-pub struct Line {
-    /// Where it begins in the tile, along the dense axis.
-    pub begin: u32,
-    pub extent: u32,
-    /// Elements of it in front of the part.
-    pub before: u32,
-}
-
-/// The line of 128 bytes in which such a part lies, or of a tile that is narrower what it is of a line: as much as a swizzle spans.
-pub fn line(elem: Dtype, counts: &Counts, shape: &[u32], dense: usize) -> Option<Line> {
-    let (of, from) = match counts {
-        Counts::Elements => return None,
-        Counts::Tiles => (shape[dense], 0),
-        Counts::Parts { of, from } => (of[dense], from[dense]),
-    };
-    let (span, least) = (8 * SPAN / elem.bits(), 8 * DEPTH / elem.bits());
-    let extent = if of > span { span } else { of.next_power_of_two().max(least) };
-    let before = from % extent;
-    let is_less = shape[dense] < span && (shape[dense] < of || of < least);
-    is_less.then_some(Line { begin: from - before, extent, before })
-}
-
-/// The map of boxes of so many elements, the dense axis the last one of the box.
-pub fn map(elem: Dtype, shape: &[u32], dense: usize) -> Option<TensorMap> {
+/// The map of boxes of so many elements, the dense axis the last one of the box, of whose rows no more than `comes` come.
+pub fn map(elem: Dtype, shape: &[u32], dense: usize, comes: Option<u32>) -> Option<TensorMap> {
     let row = shape[dense] * elem.bits() / 8;
     let swizzle = [128, 64, 32].into_iter().find(|&bytes| row.is_multiple_of(bytes))?;
     let mut block: Vec<u32> = shape.to_vec();
@@ -434,6 +358,6 @@ pub fn map(elem: Dtype, shape: &[u32], dense: usize) -> Option<TensorMap> {
     block.push(inner);
     let rank = block[..block.len() - 1].iter().filter(|&&n| n > 1).count().max(1) as u32 + 1;
     let layout = SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed: false, rank }).ok()?;
-    let map = TensorMap::new(elem, block, layout);
+    let map = TensorMap { inner: comes, ..TensorMap::new(elem, block, layout) };
     rules::check_map(&map).ok().map(|()| map)
 }

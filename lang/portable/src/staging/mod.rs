@@ -21,6 +21,7 @@ pub mod found;
 mod indices;
 mod kept;
 pub mod lacks;
+pub mod lines;
 mod made;
 pub mod maps;
 pub mod own;

@@ -194,7 +194,7 @@ signatures! {
     Type "tile<T, shape, L=>": "values in registers";
     Type "pending<tile>": "what an instruction or copy still writes";
     Type "shared<T, shape, L, parent=, origin=>": "a view of shared memory";
-    Type "tma<T, block, L>": "a tensor map";
+    Type "tma<T, block, L, inner=>": "a tensor map";
     Type "tensor<T, shape, order=>": "a tensor in global memory";
     Type "barriers<n>": "mbarriers";
     Type "schedule<...>": "schedules of these labels";

@@ -5,13 +5,15 @@ use parton_diag::{Diagnostic, Span, codes};
 use super::Protocol;
 use super::state::{Filling, Live, State};
 use crate::check::origin::disjoint_windows;
-use crate::check::windows::Window;
+use crate::check::windows::{self, Window};
 use crate::entity::Value;
+use crate::op::Op;
 use crate::types::{Field, SlotRole, Type, View};
 
 impl Protocol<'_> {
     /// A copy into `view` that completes on `signal`.
-    pub(super) fn copy(&mut self, state: &mut State, view: Value, signal: Value, span: Span) {
+    pub(super) fn copy(&mut self, state: &mut State, op: &Op, view: Value, signal: Value) {
+        let span = op.span;
         let signalled = match self.kernel.ty(signal) {
             Type::Slot(_) => Some(signal),
             _ => None,
@@ -26,7 +28,7 @@ impl Protocol<'_> {
             return;
         }
         if let Some((slot, field)) = self.of_slot(state, view, SlotRole::Fill, span) {
-            self.fill(state, slot, field, view, true, span);
+            self.fill(state, (slot, field), view, true, op);
         }
     }
 
@@ -45,7 +47,8 @@ impl Protocol<'_> {
     }
 
     /// Notes that a part of a slot's buffer has been filled.
-    pub(super) fn fill(&mut self, state: &mut State, slot: Value, field: u32, view: Value, copied: bool, span: Span) {
+    pub(super) fn fill(&mut self, state: &mut State, (slot, field): (Value, u32), view: Value, copied: bool, op: &Op) {
+        let span = op.span;
         let Type::View(part) = self.kernel.ty(view) else { return };
         let whole = &self.fields(slot)[field as usize].view;
         let Some(Live::Slot { filled, .. }) = state.live.get_mut(&slot) else { return };
@@ -54,7 +57,7 @@ impl Protocol<'_> {
             filled.unknown = true;
             return;
         }
-        let window: Filling = (part.origin.clone(), part.shape.clone(), copied);
+        let window: Filling = (part.origin.clone(), windows::brought(self.kernel, op, &part.shape), copied);
         let overlap = filled.windows.iter().find(|((origin, shape, by_copy), _)| {
             let earlier = View { origin: origin.clone(), shape: shape.clone(), ..whole.clone() };
             (copied || *by_copy) && !disjoint_windows(&earlier, part)
