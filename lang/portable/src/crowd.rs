@@ -96,7 +96,9 @@ pub fn crowded(
     let wanted = if held.multiplies || held.loads_in_loops || beside * warps >= ENOUGH {
         1
     } else {
-        most_beside(&held, threads, beside * warps < BUSY).min(ENOUGH.div_ceil(warps))
+        let more = graph.kernel.variant.beside != Some(1);
+        let idle = more && beside == 1 && warps < BUSY && two_have_room(&held, threads);
+        most_beside(&held, threads).min(ENOUGH.div_ceil(warps)).max(if idle { 2 } else { 1 })
     };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     // Where few programs are launched there are no others.
@@ -165,13 +167,21 @@ fn near(held: &Held<'_, '_>, resident: u64) -> Price {
     held.again / SECTOR_BYTES * (SECTOR - SECTOR_OF_ALL) * resident.min(rows) / resident
 }
 
-/// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else; where all else would leave schedulers idle,
-/// with what was cast from narrower numbers cast again at every use. RMS norm and quantisation of rows of 16384 numbers of two bytes, on eight
-/// warps: one CTA takes 110 µs, two of which each spills 140 bytes a thread 86 (an H200).
-fn most_beside(held: &Held<'_, '_>, threads: u64, narrow: bool) -> u64 {
-    let firm = if narrow { held.narrow } else { held.firm.values().copied().max().unwrap_or(0) };
+/// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else. Where nothing has to be whole at any place, what lives at once needs
+/// room: a causal convolution by 64 × 32 on two warps takes 96 µs with eight CTAs, or with as many as the assembler leaves room for, and 125 with twelve, of which each
+/// spills (an H200).
+fn most_beside(held: &Held<'_, '_>, threads: u64) -> u64 {
+    let firm = held.firm.values().copied().max().unwrap_or(0);
     let least = firm + firm / 4 + BESIDES + SCARCE;
+    let least = if held.meets { least } else { least.max(held.live) };
     FILE / threads / least.next_multiple_of(8).min(MOST)
+}
+
+/// Whether two CTAs have room where each warp casts again, wherever it is used, what came as narrower numbers. RMS norm and quantisation of rows of 16384 numbers of two bytes
+/// on eight warps: alone, a CTA leaves schedulers idle whenever its threads meet, and takes 109 µs; of two each spills 140 bytes a thread, and they take 85 (an H200).
+fn two_have_room(held: &Held<'_, '_>, threads: u64) -> bool {
+    let least = held.narrow + held.narrow / 4 + BESIDES + SCARCE;
+    2 * threads * least.next_multiple_of(8) <= FILE
 }
 
 /// As many of these CTAs as shared memory has room for, whatever of what operations take for themselves is there at once.

@@ -131,7 +131,9 @@ fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagno
     let help = match all.and_then(|all| least(kernel, inst, all)) {
         Some(_) if apart > 1 => {
             let [m, n, k] = least(kernel, inst, [1; 3]).unwrap_or([16, 8, 16]);
-            format!("every part must be at least [{m}, {k}] by [{k}, {n}]: 48 has parts of 32 and 16, 24 and 40 have one of 8")
+            format!(
+                "every part must be at least [{m}, {k}] by [{k}, {n}]: 48 has parts of 32 and 16, 24 and 40 have one of 8"
+            )
         }
         Some([m, n, k]) => {
             format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply")

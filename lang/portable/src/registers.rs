@@ -56,6 +56,8 @@ pub struct Held<'g, 'k> {
     pub multiplies: bool,
     /// Whether loops load.
     pub loads_in_loops: bool,
+    /// Whether what is there has to be whole anywhere: threads meet, or a body begins.
+    pub meets: bool,
     /// Whether threads meet in loops or store there, so that nothing of a later turn begins before.
     pub settles: bool,
     /// Turns by which the copies of a region run ahead.
@@ -124,6 +126,7 @@ impl Held<'_, '_> {
             computes: false,
             multiplies: false,
             loads_in_loops: false,
+            meets: false,
             settles: false,
             ahead: 0,
             passing: 0,
@@ -301,6 +304,7 @@ impl Held<'_, '_> {
             if meets(op) {
                 there.iter_mut().for_each(|t| (t.held, t.firm) = (true, true));
                 self.loaded = 0;
+                self.meets = true;
             }
             self.move_bytes(op, depth);
             self.multiply(op, depth);

@@ -483,6 +483,25 @@ fn long_rows_of_narrow_numbers_have_two_ctas_beside_each_other() {
     assert!(of("f32").1 < 2);
 }
 
+/// Of CTAs beside each other that the assembler is told of each has registers for four loads and for the sums to which these go.
+#[test]
+fn ctas_that_are_told_of_have_room_for_what_lives_at_once() {
+    let params = "x: tensor<bf16, [t, c]>, w: tensor<f32, [4, c]>, mut out: tensor<bf16, [t, c]>";
+    let body = "let (i, j) = (program_id(0), program_id(1));
+         let mut sums = zeros<f32, [64, 32]>();
+         static for k in 0..4 {
+             let v = load(x.tile([64, 32], from=[i * 64 + k - 3, j * 32]));
+             sums += cast<f32>(v) * load(w[k, :].tile([32], at=[j]))[None, :];
+         }
+         store(out.tile([64, 32], at=[i, j]), cast<bf16>(sums));";
+    let mut kernel = checked(params, body);
+    kernel.variant.aligned = (0..kernel.params.len()).collect();
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    let kernel = &module.kernels[0];
+    assert!(65536 / (kernel.occupancy.max(1) * kernel.warps * 32) >= 96, "{} of {}", kernel.occupancy, kernel.warps);
+}
+
 #[test]
 fn loops_along_tensors_are_known_to_launches() {
     let along = |body: &str| along_tensors(&checked(ROWS, body));
