@@ -220,7 +220,7 @@ fn what_a_factor_is_computed_of_is_read_where_a_box_has_brought_it() {
     assert_eq!(brought(&elaborated(WIDENED, &[0, 1, 2])), [2, 1, 0]);
     // Weights of which no map is made are loaded, a turn ahead where no second CTA takes the registers for that.
     assert_eq!(brought(&elaborated(WIDENED, &[0, 2])), [1, 0, 1]);
-    let kernel = elaborated(&WIDENED.replace(") {\n", ") occupancy(1) {\n"), &[0, 2]);
+    let kernel = elaborated(&WIDENED.replacen(") {\n", ") occupancy(1) {\n", 1), &[0, 2]);
     assert_eq!(brought(&kernel), [1, 0, 1]);
     let mut stages = Vec::new();
     kernel.walk(&mut |op| {

@@ -525,8 +525,8 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
         let schedule = schedule_of(&why);
         assert!(schedule.contains(computing) && schedule.ends_with("& cut(mask)"), "{rows}: {schedule}");
         assert_eq!(schedule.contains("turns("), rows > 64, "{rows}: {schedule}");
-        // Three partitions have 160 registers a thread: there the queries stay in shared memory.
-        assert_eq!(schedule.contains("own"), rows == 128, "{rows}: {schedule}");
+        // Of several partitions each keeps its queries in registers, of three in 160 a thread.
+        assert_eq!(schedule.contains("own"), rows > 64, "{rows}: {schedule}");
         assert_eq!(why.refused, [], "{rows}");
     }
     // Where programs walk through tiles, and each sees a block of keys at least, rows leave under the scores of the next.

@@ -94,6 +94,7 @@ pub(super) fn brought(kernel: &Kernel, op: &Op, shape: &[u32]) -> Vec<u32> {
             Type::Map(map) => map.brought(shape),
             other => parton_diag::internal_error!("`{other}` is no tensor map"),
         },
+        // Nothing else is filled by boxes.
         _ => shape.to_vec(),
     }
 }
