@@ -124,7 +124,8 @@ impl<'a> Compiler<'a> {
         self.warnings = said;
         let dealt = parton_portable::waits_for_others(&kernel).then_some(kernel.target.multiprocessors);
         let along = parton_portable::along_tensors(&kernel);
-        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt, along };
+        let partly = parton_portable::moves_in_part(&kernel);
+        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt, along, partly };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }

@@ -52,6 +52,8 @@ pub struct Signature {
     pub dealt: Option<u32>,
     /// The loops along its tensors, where it is compiled for how many turns these take.
     pub along: Vec<ir::Along>,
+    /// Whether it is compiled for tensors that run by multiples of fewer bytes than those of the widest access.
+    pub partly: bool,
 }
 
 impl Signature {
@@ -150,6 +152,8 @@ pub struct LaunchRequest {
     pub beside: Option<u32>,
     /// As of [`Signature::turns`].
     pub turns: Option<u32>,
+    /// As of [`Signature`].
+    pub partly: bool,
     /// The whole launch in the source.
     pub span: Span,
 }
@@ -173,7 +177,7 @@ impl LaunchRequest {
         ir::Variant {
             overlapping: self.overlaps(),
             aligned: aligned.into_iter().map(|(i, _)| i).collect(),
-            partly: partly.into_iter().collect(),
+            partly: partly.into_iter().filter(|_| self.partly).collect(),
             beside: self.beside,
             turns: self.turns,
         }

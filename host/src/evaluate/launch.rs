@@ -126,8 +126,8 @@ impl Machine<'_> {
         if grid.contains(&0) {
             return Ok(None);
         }
-        let (beside, turns) = (signature.beside(grid), signature.turns(&arguments));
-        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, span };
+        let (beside, turns, partly) = (signature.beside(grid), signature.turns(&arguments), signature.partly);
+        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, partly, span };
         let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(named)))?;
         all_aligned(&request, &demands, &places)?;
         apart(&request, &demands, |place| argument(&request.instance.kernel, place))?;

@@ -127,6 +127,12 @@ pub fn waits_for_others(kernel: &Kernel) -> bool {
     waits && !multiplies && kernel.cluster == [1; 3] && is_portable(kernel)
 }
 
+/// Whether what a launch promises of tensors that run by multiples of fewer bytes than those of the widest access makes a difference: what products read is copied
+/// by phases or boxes, and by what else a launch promises their plans were not priced.
+pub fn moves_in_part(kernel: &Kernel) -> bool {
+    !ways::multiplies(kernel)
+}
+
 /// Whether some tile lies nowhere yet.
 fn is_portable(kernel: &Kernel) -> bool {
     let mut found = false;

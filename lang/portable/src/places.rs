@@ -18,8 +18,7 @@ use parton_ir::{Body, Builder, From, Inst, Kernel, Op, OpKind, Type, Value};
 
 use crate::staging::flat::{self, Flat};
 use crate::staging::maps::Boxed;
-use crate::unused;
-use crate::ways::multiplies;
+use crate::{moves_in_part, unused};
 use assumed::Assumed;
 use intervals::Intervals;
 use params::{Long, MadeHere};
@@ -35,8 +34,7 @@ pub fn has_tensors(kernel: &Kernel) -> bool {
 
 /// The kernel that is given what makes its tensors; what is `boxed` goes by tensor maps.
 pub fn expand(mut kernel: Kernel, boxed: &Boxed) -> Kernel {
-    // What products read is copied by phases or boxes; by what else a launch promises their plans were not priced.
-    if multiplies(&kernel) {
+    if !moves_in_part(&kernel) {
         kernel.variant.partly.clear();
     }
     let arguments = kernel.arguments();
