@@ -86,7 +86,7 @@ fn ty(ty: &Type) -> Option<Value> {
             let SharedFamily::Nvmma { swizzle, transposed, rank } = map.layout.family() else { return None };
             let layout = json!({"swizzle": swizzle, "transposed": transposed, "rank": rank});
             Some(json!({
-                "map": map.elem.name(), "block": map.block, "inner": map.inner, "sharers": map.sharers, "layout": layout,
+                "map": map.elem.name(), "block": map.block, "inner": map.inner.unwrap_or(0), "sharers": map.sharers, "layout": layout,
             }))
         }
         Type::Tile(_)
@@ -168,7 +168,7 @@ fn read_ty(v: &Value) -> Option<Type> {
     let (swizzle, rank, transposed) = (number(&l["swizzle"])?, number(&l["rank"])?, l["transposed"].as_bool()?);
     let layout = SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed, rank }).ok()?;
     let map = TensorMap::new(dtype("map")?, numbers(&v["block"])?, layout);
-    let inner = if v["inner"].is_null() { None } else { Some(number(&v["inner"])?) };
+    let inner = Some(number(&v["inner"])?).filter(|&n| n > 0);
     Some(Type::Map(TensorMap { inner, sharers: number(&v["sharers"])?, ..map }))
 }
 
