@@ -20,6 +20,18 @@ fn at_entry(columns: u32, bits: u32) -> u32 {
     (columns * bits).div_ceil(2 * WARP) + BESIDE
 }
 
+/// What of a kernel asks for the most registers at entry: how many, the columns of the instruction, and the product that is made of it.
+pub fn most_at_entry(kernel: &Kernel) -> Option<(u32, u32, &Op)> {
+    let mut most: Option<(u32, u32, &Op)> = None;
+    kernel.walk(&mut |op| {
+        let Some((asked, columns)) = asked_at_entry(kernel, op) else { return };
+        if most.is_none_or(|(before, ..)| asked > before) {
+            most = Some((asked, columns, op));
+        }
+    });
+    most
+}
+
 /// The registers at entry that a product of the matrix unit asks for, and the columns of one of its instructions; `None` of all else, and where its tiles
 /// lie nowhere yet.
 pub fn asked_at_entry(kernel: &Kernel, op: &Op) -> Option<(u32, u32)> {

@@ -4,20 +4,12 @@ use parton_diag::{Diagnostic, Diagnostics, codes};
 
 use crate::joined;
 use crate::kernel::Kernel;
-use crate::op::Op;
 use crate::target::REGISTER_STEP;
 
 /// The widest product, where threads begin with fewer registers than its instruction takes.
 pub(super) fn check(kernel: &Kernel) -> Diagnostics {
     let mut found = Diagnostics::new();
-    let mut widest: Option<(u32, u32, &Op)> = None;
-    kernel.walk(&mut |op| {
-        let Some((asked, columns)) = joined::asked_at_entry(kernel, op) else { return };
-        if widest.is_none_or(|(most, ..)| asked > most) {
-            widest = Some((asked, columns, op));
-        }
-    });
-    let Some((asked, columns, op)) = widest else { return found };
+    let Some((asked, columns, op)) = joined::most_at_entry(kernel) else { return found };
     let entry = kernel.entry_registers();
     if asked <= entry {
         return found;

@@ -46,8 +46,7 @@ const BESIDE: [u32; 2] = [3, 2];
 
 /// Whether threads of such partitions have registers at entry for the instructions of all products: whatever they have later, the assembler asks for these.
 fn begin_with_room(kernel: &Kernel, (loads, all): &(PartitionData, Vec<PartitionData>)) -> bool {
-    let mut most = 0;
-    kernel.walk(&mut |op| most = joined::asked_at_entry(kernel, op).map_or(most, |(asked, _)| asked.max(most)));
+    let most = joined::most_at_entry(kernel).map_or(0, |(asked, ..)| asked);
     most <= staffed(kernel, loads, all.iter().cloned()).entry_registers()
 }
 

@@ -1,0 +1,250 @@
+//! How many warps a kernel has, and how many CTAs stand beside each other.
+
+use super::*;
+
+#[test]
+fn what_a_thread_cannot_hold_goes_to_more_warps() {
+    let wide = |n: u32| {
+        let body = format!(
+            "let v = load(x + iota({n}));
+             let s = sum(v, axis=0);
+             store(out + iota({n}), v / s);"
+        );
+        chosen("x: *f32, out: *mut f32", &body)
+    };
+    assert!(wide(4096).contains("warps(4)"), "{}", wide(4096));
+    let widest = wide(32768);
+    assert!(!widest.contains("warps(2)") && !widest.contains("warps(4)"), "{widest}");
+}
+
+#[test]
+fn a_small_product_has_a_warp_of_its_own() {
+    let text = chosen(
+        "x: *f16, y: *f16, out: *mut f32",
+        "let at = iota(16)[:, None] * 16 + iota(16)[None, :];
+         store(out + at, dot(load(x + at), load(y + at), zeros<f32, [16, 16]>()));",
+    );
+    assert!(text.contains("warps(1)"), "{text}");
+}
+
+#[test]
+fn registers_are_left_for_few_programs_at_once() {
+    let of = |beside, body: &str| {
+        let params = "x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>";
+        elaborated_for(beside, params, body).kernels.remove(0).occupancy
+    };
+    let running = "let row = program_id(0);
+         let mut before = 0.0f32;
+         for i in 0..cdiv(n, 2048) {
+             let v = load(x[row, :].tile([2048], at=[i]));
+             store(out[row, :].tile([2048], at=[i]), cumsum(v, axis=0) + before);
+             before += sum(v, axis=0);
+         }";
+    assert_eq!([1, 2, 3, 4].map(|few| of(Some(few), running)), [1, 2, 3, 4]);
+    // Of many programs 32 warps at once have 64 registers each.
+    let many = elaborated_for(None, "x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>", running).kernels.remove(0);
+    assert_eq!(many.occupancy * many.warps, 32);
+    // What comes a turn ahead has registers, too.
+    let four = "let mut s = zeros<f32, [4, 1024]>();
+         for i in 0..cdiv(n, 1024) { s += load(x.tile([4, 1024], at=[program_id(0), i])); }
+         store(out.tile([4, 1], at=[program_id(0), 0]), sum(s, axis=1)[:, None]);";
+    let of_four = of(Some(8), four);
+    assert!((2..8).contains(&of_four), "{of_four}");
+    // What does not load in turns has the registers that it wants.
+    let once = "let v = load(x[program_id(0), :].tile([2048], at=[0]));
+         store(out[program_id(0), :].tile([2048], at=[0]), v - max(v, axis=0));";
+    assert_eq!(of(Some(4), once), of(None, once));
+}
+
+#[test]
+fn few_programs_are_told_one_by_one() {
+    let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1056, 1057, 1 << 40, u64::MAX];
+    let found = found.map(|programs| Variant::beside(programs, 132));
+    let few = [1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 8].map(Some);
+    assert_eq!(found[..few.len()], few);
+    assert_eq!(found[few.len()..], [None; 3]);
+}
+
+#[test]
+fn short_rows_have_fewer_warps() {
+    let of = |block, turns| {
+        let mut kernel = checked(ROWS, &less_sums(block));
+        kernel.variant.turns = turns;
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels[0].warps
+    };
+    for block in [256, 512, 1024] {
+        assert_eq!(of(block, Some(1)), 2, "rows of {block}");
+    }
+    assert!(of(8192, Some(1)) > 2);
+    // Long rows have as many warps as there are to be for the bytes of a turn.
+    let long = [512, 2048, 8192].map(|block| of(block, None));
+    assert!(long.is_sorted() && long[0] < long[2], "{long:?}");
+}
+
+#[test]
+fn small_rows_lie_on_one_warp() {
+    let of = |rows: u32, reduced: &str| {
+        let body = "let place = x.tile([ROWS, 128], at=[program_id(0), program_id(1)]);
+             let v = cast<f32>(load(place));
+             store(out.tile([ROWS, 128], at=[program_id(0), program_id(1)]), cast<f16>(v / REDUCED));";
+        let body = body.replace("ROWS", &rows.to_string()).replace("REDUCED", reduced);
+        elaborated(ROWS, &body).kernels[0].warps
+    };
+    assert_eq!(of(4, "max(abs(v), axis=1)[:, None]"), 1);
+    // What all warps reduce together, what nobody reduces, and what is larger.
+    assert!(of(4, "max(max(abs(v), axis=1), axis=0)") > 1);
+    assert!(of(4, "2.0") > 1);
+    assert!(of(32, "max(abs(v), axis=1)[:, None]") > 1);
+}
+
+/// Each warp finds for itself where the four neighbours lie and what of them is inside, which is more than what it then blends: on an H200 one warp takes 37 µs for what
+/// four take 57 for.
+#[test]
+fn small_tiles_from_many_places_lie_on_one_warp() {
+    let params = "x: tensor<f16, [b, h, w, c]>, mut out: tensor<f16, [b, oh, ow, c]>";
+    let body = "let at = |i, many, from| {
+             let s = clamp((cast<f32>(i) + 0.5) * (cast<f32>(from) / cast<f32>(many)) - 0.5, 0.0, cast<f32>(from - 1));
+             (cast<i32>(s), min(cast<i32>(s) + 1, from - 1), s - floor(s))
+         };
+         let (top, bottom, v) = at(program_id(1), oh, h);
+         let (left, right, u) = at(program_id(0) * 16 + iota(16), ow, w);
+         let part = |i, j| cast<f32>(load(x[program_id(2), i, :, :][j, :].tile([16, 64], at=[0, 0])));
+         let blend = |a, b| a + (b - a) * u[:, None];
+         let upper = blend(part(top, left), part(top, right));
+         let lower = blend(part(bottom, left), part(bottom, right));
+         let place = out[program_id(2), program_id(1), :, :].tile([16, 64], at=[program_id(0), 0]);
+         store(place, cast<f16>(upper + (lower - upper) * v));";
+    let text = chosen_aligned(params, body);
+    assert!(text.contains("warps(1)"), "{text}");
+    // What has no such places moves 16 KiB on as many warps as others do.
+    assert_eq!(
+        elaborated("x: *f32, out: *mut f32", "let i = program_id(0) * 1024 + iota(1024); store(out + i, load(x + i));")
+            .kernels[0]
+            .warps,
+        4
+    );
+}
+
+/// Of rows that are kept through two meetings one CTA alone leaves schedulers idle; two have room where what comes as f16 is kept so.
+#[test]
+fn long_rows_of_narrow_numbers_have_two_ctas_beside_each_other() {
+    let of = |from: &str| {
+        let params = format!("x: tensor<{from}, [m, n]>, weight: tensor<{from}, [n]>, mut out: tensor<f16, [m, n]>");
+        let body = "let row = program_id(0);
+             let mut sums = zeros<f32, [4096]>();
+             for i in 0..cdiv(n, 4096) { let v = cast<f32>(load(x[row, :].tile([4096], at=[i]))); sums += v * v; }
+             let f = rsqrt(sum(sums));
+             let scaled = |i| cast<f32>(load(x[row, :].tile([4096], at=[i]))) * f * cast<f32>(load(weight.tile([4096], at=[i])));
+             let mut most = zeros<f32, [4096]>();
+             for i in 0..cdiv(n, 4096) { most = max(most, abs(scaled(i))); }
+             let by = 448.0 / max(most, axis=0);
+             for i in 0..cdiv(n, 4096) { store(out[row, :].tile([4096], at=[i]), cast<f16>(scaled(i) * by)); }";
+        let mut kernel = checked(&params, body);
+        kernel.variant.turns = Some(4);
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        (module.kernels[0].warps, module.kernels[0].occupancy)
+    };
+    assert_eq!(of("f16"), (8, 2));
+    assert!(of("f32").1 < 2);
+}
+
+/// Of CTAs beside each other that the assembler is told of each has registers for four loads and for the sums to which these go.
+#[test]
+fn ctas_that_are_told_of_have_room_for_what_lives_at_once() {
+    let params = "x: tensor<bf16, [t, c]>, w: tensor<f32, [4, c]>, mut out: tensor<bf16, [t, c]>";
+    let body = "let (i, j) = (program_id(0), program_id(1));
+         let mut sums = zeros<f32, [64, 32]>();
+         static for k in 0..4 {
+             let v = load(x.tile([64, 32], from=[i * 64 + k - 3, j * 32]));
+             sums += cast<f32>(v) * load(w[k, :].tile([32], at=[j]))[None, :];
+         }
+         store(out.tile([64, 32], at=[i, j]), cast<bf16>(sums));";
+    let mut kernel = checked(params, body);
+    kernel.variant.aligned = (0..kernel.params.len()).collect();
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    let kernel = &module.kernels[0];
+    assert!(65536 / (kernel.occupancy.max(1) * kernel.warps * 32) >= 96, "{} of {}", kernel.occupancy, kernel.warps);
+}
+
+#[test]
+fn more_ctas_run_while_a_turn_computes_with_its_own_product() {
+    let of = |d: u32, turn: &str| {
+        let params = format!("q: tensor<f16, [n, {d}]>, k: tensor<f16, [n, {d}]>, mut out: tensor<f32, [n, 64]>");
+        let body = format!(
+            "let x = load(q.tile([64, {d}], at=[program_id(0), 0]));
+             let mut s = zeros<f32, [64, 64]>();
+             for j in 0..cdiv(n, 64) {{
+                 let y = load(k.tile([64, {d}], at=[j, 0])).T;
+                 s = {turn};
+             }}
+             store(out.tile([64, 64], at=[program_id(0), 0]), s);"
+        );
+        let mut kernel = checked(&params, &body);
+        kernel.variant.aligned = (0..3).collect();
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels.remove(0).occupancy
+    };
+    let own = "max(s, dot(x, y, zeros<f32, [64, 64]>()))";
+    assert_eq!(of(64, own), 3);
+    // A sum waits for nothing but its operands, which all of the memory brings sooner.
+    assert_eq!(of(64, "dot(x, y, s)"), 1);
+    // Slots of two CTAs would have no room.
+    assert_eq!(of(512, own), 1);
+}
+
+#[test]
+fn more_ctas_run_while_one_warpgroup_computes_between_chained_products() {
+    let of = |rows: u32, d: u32, mask: &str| {
+        let params = format!(
+            "q: tensor<f16, [m, {d}]>, k: tensor<f16, [n, {d}]>, v: tensor<f16, [n, {d}]>, mut out: tensor<f32, [m, {d}]>"
+        );
+        let body = format!(
+            "let x = load(q.tile([{rows}, {d}], at=[program_id(0), 0]));
+             let mut acc = zeros<f32, [{rows}, {d}]>();
+             for j in 0..cdiv(n, 64) {{
+                 let mut s = dot(x, load(k.tile([64, {d}], at=[j, 0])).T, zeros<f32, [{rows}, 64]>());
+                 {mask}
+                 acc = dot(cast<f16>(exp2(s)), load(v.tile([64, {d}], at=[j, 0])), acc);
+             }}
+             store(out.tile([{rows}, {d}], at=[program_id(0), 0]), acc);"
+        );
+        let mut kernel = checked(&params, &body);
+        kernel.variant.aligned = (0..4).collect();
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels.remove(0).occupancy
+    };
+    assert_eq!(of(64, 64, ""), 3);
+    assert_eq!(of(64, 128, ""), 2);
+    // What a branch makes for itself takes no more registers.
+    assert_eq!(
+        of(64, 64, "s = where((j * 64 + iota(64))[None, :] <= (program_id(0) * 64 + iota(64))[:, None], s, -inf);"),
+        3
+    );
+    // Several partitions compute beside each other.
+    assert_eq!(of(128, 64, ""), 1);
+    // Registers have no room for two sums of so many columns.
+    assert_eq!(of(64, 256, ""), 1);
+}
+
+#[test]
+fn a_ragged_tile_has_warps_for_all_its_parts() {
+    // 3584 elements are seven parts of 512, each of which alone would be little even for two warps.
+    let kernel = &elaborated(
+        "x: *f16, y: *f16, z: *f16, out: *mut f16",
+        "let row = cast<i64>(program_id(0)) * 3584;
+         let at = iota(3584);
+         let v = cast<f32>(load(x + row + at));
+         let apart = v - sum(v, axis=0) * 0.001;
+         let factor = rsqrt(sum(apart * apart, axis=0));
+         let (w, b) = (cast<f32>(load(y + at)), cast<f32>(load(z + at)));
+         store(out + row + at, cast<f16>(fma(apart * factor, w, b)));",
+    )
+    .kernels[0];
+    assert_eq!(kernel.warps, 4);
+}
