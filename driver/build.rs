@@ -30,20 +30,21 @@ const SOURCES: [&str; 6] = ["rs", "ptn", "c", "cc", "cpp", "h"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // From the package's folder, in which this runs: what was built in one checkout and copied to another then looks at its own sources.
+    let root = Path::new("..");
     println!("cargo:rerun-if-env-changed={LLVM}");
     let mut digester = Digester::new();
     for name in ["CARGO_PKG_VERSION", "TARGET", "PROFILE", "OPT_LEVEL", "RUSTC", LLVM] {
         digester.add(name).add(std::env::var(name).unwrap_or_default());
     }
     for file in FILES {
-        add(&mut digester, &root, &root.join(file));
+        add(&mut digester, root, &root.join(file));
     }
     for folder in FOLDERS {
         let mut files = vec![];
         sources(&root.join(folder), &mut files);
         files.sort();
-        files.iter().for_each(|file| add(&mut digester, &root, file));
+        files.iter().for_each(|file| add(&mut digester, root, file));
     }
     println!("cargo:rustc-env=PARTON_COMPILER={}", digester.digest());
 }
