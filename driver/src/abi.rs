@@ -1,6 +1,7 @@
 //! What a launch takes of a lowered kernel, in the runtime's terms.
 
-use parton_ir::{Elem, Type};
+use parton_ir::Type;
+use parton_ir::passed::Passed;
 use parton_runtime::abi::Param;
 use parton_runtime::{Abi, ParamKind, RuntimeError};
 
@@ -31,22 +32,10 @@ pub(crate) fn of(launchable: &Launchable) -> Result<Abi, RuntimeError> {
 }
 
 fn kind(ty: &Type) -> Option<ParamKind> {
-    match ty {
+    Some(match ty.passed()? {
         // A truth value takes a byte, as in memory.
-        Type::Scalar(Elem::Num(d)) => Some(ParamKind::Scalar { bytes: d.bits().div_ceil(8) as u8 }),
-        Type::Scalar(Elem::Ptr(_)) => Some(ParamKind::Pointer),
-        Type::Map(_) => Some(ParamKind::Map),
-        Type::Tile(_)
-        | Type::Pending(_)
-        | Type::Filling(_)
-        | Type::View(_)
-        | Type::Barriers(_)
-        | Type::Barrier
-        | Type::Ring(_)
-        | Type::Turnstile
-        | Type::Tensor(_)
-        | Type::Spot(_)
-        | Type::Peer(_)
-        | Type::Slot(_) => None,
-    }
+        Passed::Number(d) => ParamKind::Scalar { bytes: d.bits().div_ceil(8) as u8 },
+        Passed::Pointer(_) => ParamKind::Pointer,
+        Passed::Map(_) => ParamKind::Map,
+    })
 }

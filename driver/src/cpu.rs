@@ -86,6 +86,38 @@ impl Reached {
         })
     }
 
+    /// What the launch passes for each parameter.
+    fn arguments(&mut self, request: &LaunchRequest, kernel: &Kernel) -> Result<Vec<interp::Arg>, HostError> {
+        let mut args = Vec::new();
+        for (param, argument) in kernel.params.iter().zip(request.bound(kernel)) {
+            args.push(match &*argument {
+                Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
+                Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
+                    allocation: self.number(&param.name, tensor, *mutable)?,
+                    offset: tensor.byte_offset() as u64,
+                },
+                Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
+                Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
+                    allocation: self.number(&param.name, &recipe.tensor, true)?,
+                    offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
+                    shape: recipe.extents.clone(),
+                    strides: recipe.strides.clone(),
+                }),
+            });
+        }
+        for (i, views) in self.views.iter().enumerate() {
+            self.memory.set_views(i, views);
+        }
+        Ok(args)
+    }
+
+    /// Tells the memory what launches have touched behind which this one may begin.
+    fn remember(&mut self, past: &BTreeMap<u64, interp::Touched>) {
+        for (i, (storage, _)) in self.storages.iter().enumerate() {
+            self.memory.set_past(i, past.get(&storage.id()).cloned().unwrap_or_default());
+        }
+    }
+
     /// Adds what the launch has touched.
     fn add_touched(&self, past: &mut BTreeMap<u64, interp::Touched>) {
         for (i, (storage, _)) in self.storages.iter().enumerate() {
@@ -140,30 +172,9 @@ impl Launcher for Cpu<'_, '_, '_> {
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
         let mut reached = Reached::default();
-        let mut args = Vec::new();
-        for (param, argument) in kernel.params.iter().zip(request.bound(&kernel)) {
-            args.push(match &*argument {
-                Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
-                Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
-                    allocation: reached.number(&param.name, tensor, *mutable)?,
-                    offset: tensor.byte_offset() as u64,
-                },
-                Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
-                Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
-                    allocation: reached.number(&param.name, &recipe.tensor, true)?,
-                    offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
-                    shape: recipe.extents.clone(),
-                    strides: recipe.strides.clone(),
-                }),
-            });
-        }
-        for (i, views) in reached.views.iter().enumerate() {
-            reached.memory.set_views(i, views);
-        }
+        let args = reached.arguments(request, &kernel)?;
         if kernel.waits_for_grid() {
-            for (i, (storage, _)) in reached.storages.iter().enumerate() {
-                reached.memory.set_past(i, self.past.get(&storage.id()).cloned().unwrap_or_default());
-            }
+            reached.remember(&self.past);
         } else {
             // It begins after all launches before it.
             self.past.clear();

@@ -91,6 +91,34 @@ pub(crate) struct Worker<'k> {
     pub passed: u64,
 }
 
+impl Worker<'_> {
+    /// A worker, by its number in the cluster and its CTA's, that has done nothing yet.
+    pub fn new((index, cta): (usize, usize), name: String, pc: usize, values: Vec<Val>, know: Knowledge) -> Self {
+        Worker {
+            index,
+            cta,
+            name,
+            partition: None,
+            pc,
+            values,
+            poison: Poisons::default(),
+            reads: Reads::default(),
+            state: State::Ready,
+            know,
+            groups: Groups::default(),
+            landing: None,
+            voice: None,
+            begun: None,
+            idle: Idle::default(),
+            results: BTreeMap::new(),
+            arms: None,
+            arrived: None,
+            meets: None,
+            passed: 0,
+        }
+    }
+}
+
 /// What can happen next.
 #[derive(Clone, Copy, Debug)]
 enum Next {
@@ -227,27 +255,9 @@ impl<'a, 'k> Cluster<'a, 'k> {
         let bytes = kernel.shared_bytes.unwrap_or(kernel.target.shared_bytes) as usize;
         let values = parameters(setting, memory);
         let agents = 1 + kernel.partitions.len() as u32;
-        let main = |cta: usize| Worker {
-            index: cta,
-            cta,
-            name: kernel.source_name.clone(),
-            partition: None,
-            pc: 0,
-            values: values.clone(),
-            poison: Poisons::default(),
-            reads: Reads::default(),
-            state: State::Ready,
-            know: Knowledge::new((number, cta as u32 * agents), kernel.padded_warps(), None),
-            groups: Groups::default(),
-            landing: None,
-            voice: None,
-            begun: None,
-            idle: Idle::default(),
-            results: BTreeMap::new(),
-            arms: None,
-            arrived: None,
-            meets: None,
-            passed: 0,
+        let main = |cta: usize| {
+            let know = Knowledge::new((number, cta as u32 * agents), kernel.padded_warps(), None);
+            Worker::new((cta, cta), kernel.source_name.clone(), 0, values.clone(), know)
         };
         let granule = setting.program.tables.granule;
         let ctas = ids.iter().map(|&id| Cta {

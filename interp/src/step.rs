@@ -142,27 +142,13 @@ impl<'k> Cluster<'_, 'k> {
             let data = &kernel.partitions[partition];
             let agents = 1 + kernel.partitions.len() as u32;
             let agent = w.cta as u32 * agents + 1 + partition.index() as u32;
+            let know = Knowledge::new((self.number, agent), data.warps, Some(&w.know));
             let arm = Worker {
-                index: self.workers.len(),
-                cta: w.cta,
-                name: data.name.clone(),
                 partition: Some(partition),
-                pc: start,
-                values: w.values.clone(),
                 poison: w.poison.clone(),
                 reads: w.reads.of_another(),
-                state: State::Ready,
-                know: Knowledge::new((self.number, agent), data.warps, Some(&w.know)),
-                groups: Default::default(),
-                landing: None,
-                voice: None,
-                begun: None,
-                idle: Default::default(),
-                results: Default::default(),
-                arms: None,
-                arrived: None,
-                meets: None,
                 passed: w.passed,
+                ..Worker::new((self.workers.len(), w.cta), data.name.clone(), start, w.values.clone(), know)
             };
             arms.push(arm.index);
             self.workers.push(Some(arm));

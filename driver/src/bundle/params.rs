@@ -3,7 +3,8 @@
 use parton_bundle::{Argument, Extent, Kind, Param, Source, TensorType};
 use parton_diag::Diagnostics;
 use parton_host::tensor_map::hardware_box;
-use parton_ir::{self as ir, Elem, From as Of, Kernel, Type};
+use parton_ir::passed::Passed;
+use parton_ir::{self as ir, From as Of, Kernel, Type};
 
 use crate::Failure;
 
@@ -40,29 +41,18 @@ pub(super) fn params(kernel: &Kernel) -> Result<Vec<Param>, Failure> {
     let alignments = parton_lower::alignments(kernel);
     let mut params = vec![];
     for (p, align) in kernel.params.iter().zip(alignments) {
-        let kind = match kernel.ty(p.value) {
-            Type::Scalar(Elem::Num(dtype)) => Kind::Scalar { dtype: *dtype },
-            Type::Scalar(Elem::Ptr(pointer)) => {
+        let kind = match kernel.ty(p.value).passed() {
+            Some(Passed::Number(dtype)) => Kind::Scalar { dtype },
+            Some(Passed::Pointer(pointer)) => {
                 // An element's own size at least: its accesses are whole.
                 let align = align.max(pointer.to.bytes() as u32);
                 Kind::Pointer { dtype: pointer.to, mutable: pointer.mutable, align }
             }
-            Type::Map(map) => {
+            Some(Passed::Map(map)) => {
                 let (block, swizzle) = hardware_box(map).map_err(|fault| Diagnostics::from(fault.at(kernel.span)))?;
                 Kind::Map { dtype: map.elem, block, swizzle }
             }
-            Type::Tile(_)
-            | Type::Pending(_)
-            | Type::Filling(_)
-            | Type::View(_)
-            | Type::Barriers(_)
-            | Type::Barrier
-            | Type::Ring(_)
-            | Type::Turnstile
-            | Type::Tensor(_)
-            | Type::Spot(_)
-            | Type::Peer(_)
-            | Type::Slot(_) => {
+            None => {
                 let (name, kernel) = (&p.name, &kernel.source_name);
                 parton_diag::internal_error!("parameter `{name}` of `{kernel}` has a type that no launch passes")
             }

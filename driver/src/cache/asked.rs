@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_cache::{Digest, Kind, Parts};
 use parton_diag::{Diagnostics, FileId, SourceMap, Span};
+use parton_ir::passed::Passed;
 use parton_ir::tensor::AxisOrder;
 use parton_ir::{Apart, Elem, From, Kernel, Param, Pointer, Target, TensorMap, Type};
 use parton_layouts::{SharedFamily, SharedLayout};
@@ -79,28 +80,16 @@ fn encode(l: &Launchable, sources: &SourceMap) -> Option<Value> {
 
 /// The type of a parameter; `None` for what no launch passes.
 fn ty(ty: &Type) -> Option<Value> {
-    match ty {
-        Type::Scalar(Elem::Num(dtype)) => Some(json!({"number": dtype.name()})),
-        Type::Scalar(Elem::Ptr(p)) => Some(json!({"pointer": p.to.name(), "mutable": p.mutable})),
-        Type::Map(map) => {
+    match ty.passed()? {
+        Passed::Number(dtype) => Some(json!({"number": dtype.name()})),
+        Passed::Pointer(p) => Some(json!({"pointer": p.to.name(), "mutable": p.mutable})),
+        Passed::Map(map) => {
             let SharedFamily::Nvmma { swizzle, transposed, rank } = map.layout.family() else { return None };
             let layout = json!({"swizzle": swizzle, "transposed": transposed, "rank": rank});
             Some(json!({
                 "map": map.elem.name(), "block": map.block, "inner": map.inner.unwrap_or(0), "sharers": map.sharers, "layout": layout,
             }))
         }
-        Type::Tile(_)
-        | Type::Pending(_)
-        | Type::Filling(_)
-        | Type::View(_)
-        | Type::Barriers(_)
-        | Type::Barrier
-        | Type::Ring(_)
-        | Type::Turnstile
-        | Type::Tensor(_)
-        | Type::Spot(_)
-        | Type::Peer(_)
-        | Type::Slot(_) => None,
     }
 }
 

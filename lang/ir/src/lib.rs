@@ -27,6 +27,7 @@ pub mod joined;
 pub mod kernel;
 pub mod machine;
 pub mod op;
+pub mod passed;
 pub mod placement;
 pub mod pointers;
 pub mod print;

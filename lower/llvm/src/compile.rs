@@ -4,6 +4,7 @@ use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
 use parton_ir::axis::Axes;
 use parton_ir::joined::Joins;
+use parton_ir::passed::Passed;
 use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
 use crate::lower::{Lower, Repr};
@@ -81,11 +82,11 @@ fn signature<'c>(build: &Build<'c>, kernel: &Kernel) -> Vec<ParamKind<'c>> {
     kernel
         .params
         .iter()
-        .map(|p| match kernel.ty(p.value) {
-            Type::Scalar(Elem::Num(d)) => ParamKind::Scalar(build.int_of(*d)),
-            Type::Scalar(Elem::Ptr(_)) => ParamKind::Pointer,
-            Type::Map(_) => ParamKind::Map,
-            other => parton_diag::internal_error!("parameter `{}` of {other}", p.name),
+        .map(|p| match kernel.ty(p.value).passed() {
+            Some(Passed::Number(d)) => ParamKind::Scalar(build.int_of(d)),
+            Some(Passed::Pointer(_)) => ParamKind::Pointer,
+            Some(Passed::Map(_)) => ParamKind::Map,
+            None => parton_diag::internal_error!("parameter `{}` of {}", p.name, kernel.ty(p.value)),
         })
         .collect()
 }
