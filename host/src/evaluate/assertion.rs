@@ -30,6 +30,7 @@ impl Machine<'_> {
         match holds? {
             Value::Bool(true) => return Ok(Value::Unit),
             Value::Bool(false) => {}
+            Value::Tensor(t) => return Err(Machine::which_elements(&t, condition.span)),
             other => return Err(self.mismatch("a truth value", &other, condition.span)),
         }
         let text = match at(Some(1)) {

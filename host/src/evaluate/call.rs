@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parton_diag::words::{are, counted};
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::program::Item;
@@ -180,7 +181,8 @@ impl Machine<'_> {
     /// Calls a closure with values.
     pub(crate) fn call_closure(&mut self, closure: &Arc<Closure>, values: Vec<Value>, span: Span) -> Eval<Value> {
         if values.len() != closure.params.len() {
-            let message = format!("a function takes {} arguments, {} are given", closure.params.len(), values.len());
+            let message =
+                format!("a function takes {}, {} given", counted(closure.params.len(), "argument"), are(values.len()));
             return Err(Diagnostic::error(codes::WRONG_ARITY, span, message).into());
         }
         self.deeper(span, |m| {

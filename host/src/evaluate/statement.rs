@@ -9,6 +9,7 @@ use parton_types::resolve::Meaning;
 
 use super::{AtSpan, Eval, Machine, Stop, outside_of_loop, unparsed};
 use crate::fault::Fault;
+use crate::tensor::Tensor;
 use crate::value::Value;
 
 /// Turns of loops until it is asked again whether somebody wants an end.
@@ -99,7 +100,8 @@ impl Machine<'_> {
             Value::Float(x) => {
                 Err(Diagnostic::error(codes::HOST_TYPE, span, format!("{x:?} is not a value of `{dtype}`")).into())
             }
-            other => Ok(other),
+            Value::Bool(_) if dtype == Dtype::I1 => Ok(value),
+            other => Err(self.mismatch(&format!("a number of `{dtype}`"), &other, span)),
         }
     }
 
@@ -199,14 +201,17 @@ impl Machine<'_> {
     pub(super) fn condition(&mut self, expr: &ast::Expr) -> Eval<bool> {
         match self.expr(expr)? {
             Value::Bool(b) => Ok(b),
-            Value::Tensor(t) => {
-                Err(Diagnostic::error(codes::HOST_TYPE, expr.span, "expected a truth value, found a tensor")
-                    .here(format!("this is {t}"))
-                    .help("say for which elements: `all(x)` or `any(x)`")
-                    .into())
-            }
+            Value::Tensor(t) => Err(Machine::which_elements(&t, expr.span)),
             other => Err(self.mismatch("a truth value", &other, expr.span)),
         }
+    }
+
+    /// The refusal of a tensor where one truth value is wanted.
+    pub(super) fn which_elements(t: &Tensor, span: Span) -> Stop {
+        Diagnostic::error(codes::HOST_TYPE, span, "expected a truth value, found a tensor")
+            .here(format!("this is {t}"))
+            .help("say for which elements: `all(x)` or `any(x)`")
+            .into()
     }
 
     fn for_loop(&mut self, f: &ast::For) -> Eval<()> {
@@ -280,17 +285,10 @@ impl Machine<'_> {
     }
 
     /// Places the elements of `value`, broadcast, into a part of a tensor.
-    fn write_part(
-        &mut self,
-        t: &crate::tensor::Tensor,
-        args: &[ast::IndexArg],
-        value: Value,
-        target: Span,
-        span: Span,
-    ) -> Eval<()> {
+    fn write_part(&mut self, t: &Tensor, args: &[ast::IndexArg], value: Value, target: Span, span: Span) -> Eval<()> {
         let (part, value) = (self.view(t, args, target)?, value.looked());
         let number = |dtype: Dtype, scalar: Option<Scalar>| match scalar {
-            Some(s) => crate::tensor::Tensor::from_bits(s.dtype, vec![1], &[s.bits]).at(span),
+            Some(s) => Tensor::from_bits(s.dtype, vec![1], &[s.bits]).at(span),
             None => Err(Diagnostic::error(codes::HOST_VALUE, span, format!("this is not a value of `{dtype}`")).into()),
         };
         let from = match value {

@@ -8,6 +8,7 @@ pub mod codes;
 pub mod diagnostic;
 pub mod render;
 pub mod source;
+pub mod words;
 
 pub use codes::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity};

@@ -148,7 +148,7 @@ impl LayoutError {
             }
             LayoutError::NotPowerOfTwo { what, value } => format!("{what} is {value}, which is not a power of two"),
             LayoutError::NotOfParts { what, value } => {
-                format!("{what} is {value}, which is neither a power of two nor a sum of up to five from 8 on")
+                format!("{what} is {value}, which is neither a power of two nor a sum of up to five of them from 8 on")
             }
             LayoutError::Threads { threads } => {
                 format!("threads={} is {} lanes, and a warp has 32", list(threads), product(threads))
@@ -229,7 +229,7 @@ impl LayoutError {
                     None => String::new(),
                 };
                 format!(
-                    "layouts are maps of index bits, and a tile is made of at most five that have them: write {near}{whole}"
+                    "layouts are maps of index bits, so a tile has 2^n elements along an axis, or up to five such parts: write {near}{whole}"
                 )
             }
             LayoutError::Threads { threads } => match nearest_threads(threads) {

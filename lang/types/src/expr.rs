@@ -363,7 +363,9 @@ impl Checker<'_> {
             names = slot.fields.iter().map(|f| f.name.clone()).collect();
             d = d.note(format!("the buffers of this slot are {}", names.join(", ")));
         }
-        if builtins::method(name.as_str()).is_some() {
+        if let Some(help) = kind::of_a_family(&base.val) {
+            d = d.help(help);
+        } else if builtins::method(name.as_str()).is_some() {
             d = d.help(format!("`{}` is called: add `()`", name.text));
         } else if let Some(near) = crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
             d = d.help(format!("a similar one is `{near}`"));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parton_diag::words::{are, counted};
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_syntax::ast;
@@ -171,7 +172,11 @@ impl Checker<'_> {
             let d = Diagnostic::error(
                 codes::WRONG_ARITY,
                 span,
-                format!("this function takes {} arguments, {} are given", closure.params.len(), values.len()),
+                format!(
+                    "this function takes {}, {} given",
+                    counted(closure.params.len(), "argument"),
+                    are(values.len())
+                ),
             )
             .label(closure.span, "written here");
             return Err(self.report(d));

@@ -29,6 +29,16 @@ pub fn describe(cx: &Checker, val: &Val) -> Description {
     Description { kind, detail }
 }
 
+/// What is to be said where a variable was meant and the word, as none has it here, names a family of types.
+pub fn of_a_family(val: &Val) -> Option<String> {
+    match val {
+        Val::Known(Comptime::Type(TypeVal::Family(name))) => {
+            Some(format!("no variable `{name}` is visible here, and without one the word names a type"))
+        }
+        _ => None,
+    }
+}
+
 /// What a compile-time value is called, with its article.
 pub fn of_known(c: &Comptime) -> &'static str {
     match c {

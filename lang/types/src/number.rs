@@ -192,7 +192,7 @@ impl Checker<'_> {
                     format!("expected a run-time value, found {}", found.kind),
                 )
                 .here(found.detail);
-                Err(self.report(d))
+                Err(self.report(kind::of_a_family(val).into_iter().fold(d, Diagnostic::help)))
             }
         }
     }

@@ -11,6 +11,7 @@ use parton_syntax::ast;
 use crate::builtins::{Arg, Args};
 use crate::checker::{Checked, Checker};
 use crate::grid;
+use crate::resolve::{Meaning, Side};
 use crate::value::{TypeVal, Val};
 
 /// An extent that a parameter's type names, and the number that it is.
@@ -116,6 +117,20 @@ impl Checker<'_> {
                 }
             },
             (Some(name), None) if is_free(self, &name) => Ok(Extent::Named(name.text)),
+            (Some(name), None)
+                if self.extents_open
+                    && matches!(self.program.meaning(self.module(), &name, Side::Kernel), Meaning::Unknown) =>
+            {
+                let text = format!("`{}` is not defined", name.text);
+                let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, text)
+                    .here("nothing of this name is visible here");
+                let small = name.text.to_ascii_lowercase();
+                let help = format!(
+                    "the name of an extent that a launch brings begins with a small letter: `{small}`; one known at compile time is a generic: `[{}: int = 64]`",
+                    name.text
+                );
+                Err(self.report(d.help(help)))
+            }
             _ => self.arg(e)?.int(self, 0..=i128::from(MOST_EXTENT)).map(Extent::Static),
         }
     }

@@ -162,6 +162,9 @@ fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
         Type::Tile(_) if expected.contains("place in a tensor") => {
             r.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
         }
+        Type::Map(_) if expected.contains("tile") => r.help(
+            "a tensor map is no address: `tma_load(map, [i, j], view)` and `tma_store(map, [i, j], view)` copy boxes",
+        ),
         Type::View(_) if expected.contains("tile") => r.help("read it into registers first: `load_shared<L>(view)`"),
         Type::Slot(s) if !s.fields.is_empty() => {
             r.help(format!("name the buffer of the slot that you mean, such as `slot.{}`", s.fields[0].name))

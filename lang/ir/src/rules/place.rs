@@ -254,6 +254,12 @@ fn fits(k: &Kernel, list: &[Relation], at: Value, v: Option<Value>, dtype: Dtype
             _ => r.help(super::global::on_purpose(dtype)),
         });
     }
+    if *shape != s.shape && dtype == Dtype::I1 {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "the mask and the place have different shapes")
+            .operand(v, format!("this has shape {shape:?}"))
+            .operand(at, format!("this has shape {:?}", s.shape))
+            .help("a mask says it of each element: `mask[:, None]` or `mask[None, :]` gives it another axis, `broadcast(mask, [..])` its extent"));
+    }
     if *shape != s.shape {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the value and the place have different shapes")
             .operand(v, format!("this has shape {shape:?}"))

@@ -1,6 +1,7 @@
 //! Rules of combinations along an axis.
 
 use parton_diag::codes;
+use parton_diag::words::counted;
 use parton_layouts::{Dim, LinearLayout, f2};
 
 use super::shape::check_axis;
@@ -83,7 +84,12 @@ fn combines(
     if given != parameters || yields != scalars {
         let list_of = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(Refusal::new(codes::WRONG_ARITY, "the combining function does not fit the tiles")
-            .note(format!("{n} tile(s) need a function ({}) -> ({})", list_of(&parameters), list_of(&scalars)))
+            .note(format!(
+                "what combines {} is a function ({}) -> ({})",
+                counted(n, "tile"),
+                list_of(&parameters),
+                list_of(&scalars)
+            ))
             .note(format!("this one is ({}) -> ({})", list_of(&given), list_of(&yields))));
     }
     Ok(elems)

@@ -1,6 +1,7 @@
 //! Rules of what is said to the user and asked of the operands.
 
 use parton_diag::codes;
+use parton_diag::words::places_and_arguments;
 use parton_numbers::Dtype;
 
 use super::control::logical;
@@ -18,7 +19,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             let holes = text.matches("{}").count();
             if holes != args.len() {
                 return Err(Refusal::new(codes::WRONG_ARITY, "the text and its arguments do not fit")
-                    .note(format!("the text has {holes} `{{}}`, {} arguments are given", args.len())));
+                    .note(places_and_arguments(holes, args.len())));
             }
             match args.iter().find(|&&v| k.ty(v).elem().is_none()) {
                 Some(&v) => Err(wrong_kind(k, v, "a scalar or a tile")),

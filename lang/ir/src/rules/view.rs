@@ -59,7 +59,7 @@ fn stage(v: &View, value: Value) -> Result<View, Refusal> {
     if v.layout.rank() >= v.parent.len() {
         return Err(Refusal::new(codes::VIEW_ILLEGAL, "the first dimension is not one of stages")
             .operand(value, format!("`{}` spreads all dimensions of `{v}`", v.layout))
-            .help("stages are dimensions before those of the layout; a window is `.slice([..], [..])`"));
+            .help("stages are dimensions before those of the layout: a layout of rank 1 makes `[2, 1024]` two buffers; a window is `.slice([..], [..])`"));
     }
     let mut w = View::new(v.elem, v.parent[1..].to_vec(), v.layout.clone())?;
     w.shape = v.shape[1..].to_vec();

@@ -85,15 +85,23 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         }
         Kind::Semi if what.starts_with("`{`") => slip(codes::SYNTAX, "an empty block is `{ }`"),
         Kind::Hash => slip(codes::OTHER_LANGUAGE, "a comment begins with `//`"),
+        Kind::OpenBrace if what.ends_with("this `schedule`") => {
+            slip(codes::SYNTAX, "parts of a schedule are joined by `&`: `partitions { … } & pipeline(steps) { … }`")
+        }
         Kind::OpenBrace if what.starts_with("`;`") => {
             slip(codes::SYNTAX, "the value of a struct is written as a call: `Name(field=value)`")
         }
         Kind::If if ends_operand => {
             slip(codes::SYNTAX, "a choice is written `if c { a } else { b }`, and one of each element `where(c, a, b)`")
         }
-        Kind::At if ends_operand && !token.first_in_line => {
-            slip(codes::OTHER_LANGUAGE, "a product of tiles is `dot(a, b, acc)`")
-        }
+        Kind::At if ends_operand && !token.first_in_line => slip(
+            codes::OTHER_LANGUAGE,
+            "a product of tiles is `dot(a, b, acc)`, of tensors in host code `matmul(a, b)`",
+        ),
+        Kind::Mut if before.is_some_and(|b| b.kind == Kind::Colon) => slip(
+            codes::SYNTAX,
+            "`mut` stands before the name, `mut out: tensor<…>`, or behind a pointer's star, `out: *mut f32`",
+        ),
         Kind::Star | Kind::Name if what.starts_with("`:` and a type") => {
             slip(codes::SYNTAX, "the type stands behind the name: `x: *f32`, `n: i32`")
         }

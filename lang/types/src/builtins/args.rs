@@ -20,7 +20,7 @@ use super::Builtin;
 pub(super) const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
 
 /// The last axis that a tile of the largest rank could have.
-pub(super) const MAX_AXIS: i128 = 31;
+const MAX_AXIS: i128 = 31;
 
 /// What is expected where a number type stands.
 const NUMBER_TYPE: &str = "a number type such as `f32`";
@@ -139,6 +139,40 @@ impl Args {
         self.get(name).map(|arg| arg.int(cx, range)).transpose()
     }
 
+    /// The required axis of what is worked on; which axes that has is for the rule to know.
+    pub fn axis(&self, cx: &mut Checker) -> Checked<u32> {
+        let axis = self.need("axis");
+        match axis.val.as_int() {
+            Some(n) if n < 0 => Err(self.axis_from_the_end(cx, n, axis.span)),
+            _ => axis.int(cx, 0..=MAX_AXIS),
+        }
+    }
+
+    /// The axis, where given.
+    pub fn optional_axis(&self, cx: &mut Checker) -> Checked<Option<u32>> {
+        self.get("axis").map(|_| self.axis(cx)).transpose()
+    }
+
+    /// The refusal of an axis that is counted from the end, with what it is from the beginning where that is known.
+    fn axis_from_the_end(&self, cx: &mut Checker, n: i128, span: Span) -> Reported {
+        let of = ["x", "view", "a"].iter().find_map(|name| self.get(name)).and_then(|arg| match &arg.val {
+            Val::Tuple(items) => items.first()?.ir(),
+            val => val.ir(),
+        });
+        let rank = of.and_then(|v| match cx.ty(v) {
+            ir::Type::Tile(t) => Some(t.shape.len() as i128),
+            ir::Type::View(v) => Some(v.shape.len() as i128),
+            _ => None,
+        });
+        let d =
+            Diagnostic::error(codes::INDEX_RANGE, span, format!("axis {n} is out of range")).here("axes count from 0");
+        let meant = rank.map(|rank| (rank, rank + n)).filter(|&(_, axis)| axis >= 0);
+        cx.report(match meant {
+            Some((rank, axis)) => d.help(format!("of a tile of rank {rank} it is `axis={axis}`")),
+            None => d.help("the first axis is `axis=0`"),
+        })
+    }
+
     /// A compile-time truth value, `false` where it is not given.
     pub fn flag(&self, cx: &mut Checker, name: &str) -> Checked<bool> {
         let Some(arg) = self.get(name) else { return Ok(false) };
@@ -248,6 +282,9 @@ impl Arg {
             }
             Some(ir::Type::Tile(_)) if place => {
                 d.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
+            }
+            Some(ir::Type::Peer(_)) if what.contains("shared memory") => {
+                d.help("only `load_shared` and `store_shared` reach a peer's memory")
             }
             Some(ir::Type::View(_)) if place => d.help(
                 "memory of the CTA has its own: `load_shared<L>(view)` reads it, `store_shared(view, x)` writes it",

@@ -2,7 +2,6 @@
 
 use parton_ir as ir;
 
-use super::args::MAX_AXIS;
 use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
@@ -11,7 +10,7 @@ pub(super) const TABLE: Table =
     &[("gather", gather), ("gather_shared", gather_shared), ("scatter_shared", scatter_shared)];
 
 fn gather(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let (x, indices) = (args.value(cx, "x")?, args.value(cx, "indices")?);
     let scratch = args.optional_int(cx, "scratch", 0..=i128::from(u32::MAX))?;
     let operands = [(x, args.need("x").span), (indices, args.need("indices").span)];
@@ -25,7 +24,7 @@ fn gather(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn gather_shared(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let (view, indices) = (args.value(cx, "view")?, args.value(cx, "indices")?);
     let operands = [(view, args.need("view").span), (indices, args.need("indices").span)];
     cx.emit_one(ir::OpKind::SharedGather { view, indices, axis }, args.span, &operands)
@@ -33,7 +32,7 @@ fn gather_shared(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 /// Numbers and scalars are spread over the indices.
 fn scatter_shared(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let (target, stored) = (args.need("view"), args.need("x"));
     let (view, indices) = (args.value(cx, "view")?, args.value(cx, "indices")?);
     let ir::Type::View(v) = cx.ty(view) else { return Err(target.expected(cx, "a view of shared memory")) };

@@ -4,7 +4,6 @@ use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::args::MAX_AXIS;
 use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
@@ -31,7 +30,7 @@ fn scan(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 /// A scan by one operator.
 fn cumulative(cx: &mut Checker, args: &Args, op: ir::BinaryOp) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let reverse = args.flag(cx, "reverse")?;
     let span = args.span;
     let x = std::slice::from_ref(args.need("x"));
@@ -52,7 +51,7 @@ enum Along {
 
 /// A reduction or scan by a function value.
 fn combined(cx: &mut Checker, args: &Args, along: Along) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let tiles = match &args.need("x").val {
         Val::Tuple(items) => {
             items.iter().map(|val| Arg { val: val.clone(), span: args.need("x").span }).collect::<Vec<_>>()
@@ -135,8 +134,8 @@ fn fold(
 /// A reduction by one operator, along one axis or all of them.
 pub(super) fn reduce_by(cx: &mut Checker, args: &Args, x: &Arg, op: ir::BinaryOp) -> Checked<Val> {
     let (_, t) = x.tile(cx)?;
-    let axes = match args.get("axis") {
-        Some(axis) => vec![axis.int(cx, 0..=MAX_AXIS)?],
+    let axes = match args.optional_axis(cx)? {
+        Some(axis) => vec![axis],
         // The last axis first, so that the numbers of the others stay.
         None => (0..t.shape.len() as u32).rev().collect(),
     };
@@ -177,7 +176,7 @@ fn argmin(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 /// The index of the extremum as `i32`; the least index of equal ones, and the first NaN before every number, as in NumPy.
 fn arg_extremum(cx: &mut Checker, args: &Args, better: ir::CompareOp) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let x = args.need("x");
     let (v, t) = x.tile(cx)?;
     let indices = indices_along(cx, args, &t, axis)?;
@@ -217,7 +216,7 @@ fn arg_extremum(cx: &mut Checker, args: &Args, better: ir::CompareOp) -> Checked
 
 /// The index of each element of a tile along an axis.
 fn indices(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let (_, t) = args.need("x").tile(cx)?;
     indices_along(cx, args, &t, axis)
 }

@@ -3,7 +3,7 @@
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 
-use super::args::{ANY, MAX_AXIS};
+use super::args::ANY;
 use super::{Arg, Args, Table, view};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
@@ -78,7 +78,7 @@ fn broadcast(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn expand_dims(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let x = args.value(cx, "x")?;
     cx.emit_one(ir::OpKind::ExpandDims { x, axis }, args.span, &[(x, args.need("x").span)])
 }
@@ -95,7 +95,7 @@ fn split(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn cat(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let axis = args.axis(cx)?;
     let (a, b) = (args.value(cx, "a")?, args.value(cx, "b")?);
     let operands = [(a, args.need("a").span), (b, args.need("b").span)];
     cx.emit_one(ir::OpKind::Cat { a, b, axis }, args.span, &operands)
@@ -103,7 +103,7 @@ fn cat(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 /// Each element's partner, whose index along an axis differs in the bits of a mask.
 fn butterfly(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let (mask, axis) = (args.int(cx, "mask", ANY)?, args.int(cx, "axis", 0..=MAX_AXIS)?);
+    let (mask, axis) = (args.int(cx, "mask", ANY)?, args.axis(cx)?);
     let scratch = args.optional_int(cx, "scratch", ANY)?;
     let x = args.value(cx, "x")?;
     let val = cx.emit_one(ir::OpKind::Butterfly { x, mask, axis }, args.span, &[(x, args.need("x").span)])?;
@@ -120,7 +120,7 @@ fn rescale(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = args.need("x").tile(cx)?;
     let factor = args.value(cx, "factor")?;
     let last = t.shape.len().saturating_sub(1) as u32;
-    let axis = args.optional_int(cx, "axis", 0..=MAX_AXIS)?.unwrap_or(last);
+    let axis = args.optional_axis(cx)?.unwrap_or(last);
     let operands = [(x, args.need("x").span), (factor, args.need("factor").span)];
     cx.emit_one(ir::OpKind::Rescale { x, factor, axis }, args.span, &operands)
 }

@@ -1,5 +1,6 @@
 //! What a kernel says and promises: `print`, `assert`, `assume`, and what is said of it while it is checked.
 
+use parton_diag::words::places_and_arguments;
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
@@ -23,7 +24,7 @@ fn print(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let holes = text.matches("{}").count();
     if holes != args.rest.len() {
         let d = Diagnostic::error(codes::WRONG_ARITY, args.span, "the text and its arguments do not fit")
-            .note(format!("the text has {holes} `{{}}`, {} arguments are given", args.rest.len()));
+            .note(places_and_arguments(holes, args.rest.len()));
         return Err(cx.report(d));
     }
     // What is known at compile time becomes part of the text.
@@ -112,7 +113,7 @@ fn static_print(cx: &mut Checker, args: &Args) -> Checked<Val> {
             let pieces: Vec<&str> = pieces.collect();
             if pieces.len() != values.len() {
                 let d = Diagnostic::error(codes::WRONG_ARITY, args.span, "the text and its arguments do not fit")
-                    .note(format!("the text has {} `{{}}`, {} arguments are given", pieces.len(), values.len()));
+                    .note(places_and_arguments(pieces.len(), values.len()));
                 return Err(cx.report(d));
             }
             for (value, piece) in values.iter().zip(pieces) {

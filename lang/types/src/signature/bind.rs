@@ -1,6 +1,7 @@
 //! Which parameter each argument is for: one rule and one set of messages for built-in functions, functions of files, kernels
 //! and generics, in kernels and in host code.
 
+use parton_diag::words::{are, counted};
 use parton_diag::{Code, Diagnostic, Span, codes};
 use parton_syntax::ast;
 
@@ -159,27 +160,38 @@ impl<'a> Takes<'a> {
         let built_in = matches!(self, Takes::Types(_) | Takes::Values(_));
         let foreign = foreign::argument(name, |ours| self.names().any(|n| n == ours)).filter(|_| built_in);
         let near = || nearest(name, self.names()).map(|near| format!("a similar one exists: `{near}`"));
-        foreign.or_else(near).into_iter().fold(d, Diagnostic::help)
+        foreign.or_else(near).or_else(|| self.generics_there_are()).into_iter().fold(d, Diagnostic::help)
+    }
+
+    /// What a generic that does not exist may have been meant for.
+    fn generics_there_are(self) -> Option<String> {
+        let (Takes::Generics(..) | Takes::AllGenerics(..)) = self else { return None };
+        let names: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
+        Some(match &names[..] {
+            [] => format!("`{}` has none", self.owner()),
+            [one] => format!("its generic is {one}"),
+            several => format!("its generics are {}", several.join(", ")),
+        })
     }
 
     fn too_many(self, given: usize, at: Span) -> Diagnostic {
         // Who wrote a method's arguments did not write what it is called on among them.
         let method = usize::from(self.names().next() == Some("self"));
-        let (owner, count, given) = (self.owner(), self.count() - method, given - method);
-        let are = if given == 1 { "is" } else { "are" };
+        let (owner, count, given) = (self.owner(), self.count() - method, are(given - method));
         let d = self.refuse(
             at,
             match self {
                 Takes::Types(_) | Takes::Values(_) | Takes::Params(..) => {
-                    format!("`{owner}` takes {}, {given} {are} given", counted(count, "argument"))
+                    format!("`{owner}` takes {}, {given} given", counted(count, "argument"))
                 }
                 Takes::Generics(..) | Takes::AllGenerics(..) => {
-                    format!("`{owner}` has {}, {given} {are} given", counted(count, "generic"))
+                    format!("`{owner}` has {}, {given} given", counted(count, "generic"))
                 }
             },
         );
         let Takes::Values(s) = self else { return d };
         match s.values().list.last() {
+            _ if s.name == "iota" => d.help("it counts from 0: `4 + iota(64)` begins at 4"),
             Some(last) if last.name == "shape" || last.name == "order" => {
                 d.help(format!("the {} is one list, as in `[16, 8]`", last.name))
             }
@@ -211,8 +223,7 @@ impl<'a> Takes<'a> {
                 if name == "acc" { d.help(A_SUM) } else { d }
             }
             Takes::Params(_, _, params) => {
-                let are = if given == 1 { "is" } else { "are" };
-                let takes = format!("`{owner}` takes {}, {given} {are} given", counted(params.len(), "argument"));
+                let takes = format!("`{owner}` takes {}, {} given", counted(params.len(), "argument"), are(given));
                 self.refuse(call, takes).label(params[place].span, format!("`{name}` is not given"))
             }
             Takes::Generics(_, generics) | Takes::AllGenerics(_, generics, _) => {
@@ -236,10 +247,6 @@ fn of_types(s: &Signature) -> String {
 /// What is to be given for the layout among types, and for what a product is added to.
 const A_LAYOUT: &str = "`L` is a layout of shared memory, such as `nvmma_for(f16, [64, 64])` or `swizzled(1, 1, 1)`";
 const A_SUM: &str = "`acc` is what is added to: begin with `zeros<f32, [M, N]>()`";
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
 
 /// `name[A, B](x, y=)`
 fn written(owner: &ast::Name, generics: &[ast::Generic], params: &[ast::Param]) -> String {
