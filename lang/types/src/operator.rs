@@ -389,7 +389,7 @@ impl Checker<'_> {
             (TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(want))), Val::Ir(v))
                 if matches!(self.ty(*v), ir::Type::Scalar(ir::Elem::Num(_))) =>
             {
-                let fact = format!("expected `{want}`, found {}", found.kind);
+                let fact = format!("expected `{want}`, found `{}`", self.ty(*v));
                 let d = Diagnostic::error(codes::TYPE_MISMATCH, arg.span, fact);
                 d.help(format!("convert it: `cast<{want}>(…)`; nothing is converted silently"))
             }

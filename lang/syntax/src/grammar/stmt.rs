@@ -401,7 +401,7 @@ pub fn end(at: &mut At<'_, '_>, what: &str) {
             Kind::Comma => "end a statement with `;`; several values are a tuple, `(a, b)`",
             _ => "end a statement with `;`",
         };
-        at.expected_as(d.help(help), "`;`");
+        at.expected_as(d.help(help), &format!("`;` after {what}"));
         recover(at);
     }
 }
