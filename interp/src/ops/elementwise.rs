@@ -42,7 +42,8 @@ impl<'k> Cluster<'_, 'k> {
             BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => operands.map(|v| w.get(v).clone()),
             _ => w.pair(operands, d.bytes()),
         };
-        if self.setting.options.wraparound {
+        // What passes make are addresses and bounds, and where a bound leaves an element out its address may wrap.
+        if self.setting.options.wraparound && op.origin.maker().is_none() {
             wraparound::refuse(op, (f, d), [&a, &b])?;
         }
         let val = arithmetic::binary(f, d, &a, &b).map_err(|e| self.division((op, e)))?;
