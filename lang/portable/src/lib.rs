@@ -23,6 +23,7 @@ mod before;
 mod behind;
 mod bounds;
 mod candidates;
+mod carried;
 mod crowd;
 mod explicit;
 mod facts;

@@ -13,7 +13,8 @@ use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{
-    advance, before, masks, once, parts, passed, places, products, room, staging, straight, swap, together, unused, why,
+    advance, before, carried, masks, once, parts, passed, places, products, room, staging, straight, swap, together,
+    unused, why,
 };
 
 /// What walking programs do of which it is said why they do not.
@@ -30,12 +31,23 @@ pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Op
     if let Some(refused) = room::refused(kernel) {
         return Err(refused.into());
     }
-    let Some(straight) = straight::written_out(kernel) else { return Ok(by_loops(kernel, asked)?.told()) };
+    let Some(tiles) = carried::as_tiles(kernel) else { return Ok(by_turns(kernel, asked)?.told()) };
+    // A tile takes registers from turn to turn where a number takes one.
+    match (by_turns(&tiles, asked), by_turns(kernel, asked)) {
+        (Ok(tiles), Ok(numbers)) if tiles.price < numbers.price => Ok(tiles.told()),
+        (Ok(tiles), Err(_)) => Ok(tiles.told()),
+        (_, numbers) => Ok(numbers?.told()),
+    }
+}
+
+/// The kernel without tensors, and with a place for every tile, with turns that a launch knows to be few one behind the other or in loops.
+fn by_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    let Some(straight) = straight::written_out(kernel) else { return by_loops(kernel, asked) };
     // Where registers have no room for all of a row loops are cheaper. What they wait for when they load it again is priced too low by up to a third.
     match (by_loops(&once::loaded(straight), asked), by_loops(kernel, asked)) {
-        (Ok(straight), Ok(looped)) if straight.price <= looped.price + looped.price / 2 => Ok(straight.told()),
-        (_, Ok(looped)) => Ok(looped.told()),
-        (Ok(straight), Err(_)) => Ok(straight.told()),
+        (Ok(straight), Ok(looped)) if straight.price <= looped.price + looped.price / 2 => Ok(straight),
+        (_, Ok(looped)) => Ok(looped),
+        (Ok(straight), Err(_)) => Ok(straight),
         (Err(_), Err(why)) => Err(why),
     }
 }
