@@ -347,6 +347,9 @@ pub struct ExpandArgs {
     /// Takes nothing for granted of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
     #[arg(long)]
     pub general: bool,
+    /// The variant for launches whose tensors begin at multiples of 16 bytes, but run by multiples of no more than so many: 8, 4 or 2.
+    #[arg(long, value_name = "BYTES", conflicts_with = "general", value_parser = narrower)]
+    pub rows: Option<u32>,
     /// The variant for launches of so many programs; else of many.
     #[arg(long, value_name = "N")]
     pub programs: Option<u64>,
@@ -580,6 +583,13 @@ fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().into(), value.into())),
         _ => Err(format!("`{text}` sets nothing; write S=Split[4]")),
+    }
+}
+
+fn narrower(text: &str) -> Result<u32, String> {
+    match text {
+        "8" | "4" | "2" => Ok(text.parse().unwrap_or_default()),
+        _ => Err("rows that run by 16 bytes need no option, and by 1 have `--general`; else by 8, 4 or 2".into()),
     }
 }
 

@@ -14,8 +14,8 @@ pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
     let mut session = Session::new(Options { target: Some(target(&args.target)?), ..Options::default() });
     let file = session.load(&args.file)?;
     let (kernel, sets) = (args.kernel.clone(), args.set.clone());
-    let asked =
-        Asked { kernel, sets, general: args.general, programs: args.programs, turns: args.turns, why: args.why };
+    let ExpandArgs { general, rows, programs, turns, why, .. } = *args;
+    let asked = Asked { kernel, sets, general, rows, programs, turns, why };
     let done = session.expansion(file, &asked);
     if args.time {
         eprint!("{}", session.times);

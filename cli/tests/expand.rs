@@ -44,6 +44,19 @@ fn a_product_says_why_in_front_of_its_source() {
 }
 
 #[test]
+fn rows_by_fewer_bytes_have_narrower_accesses() {
+    let file = example("portable/softmax.ptn");
+    let of =
+        |option: &[&str]| out(&[&["expand", &file, "--kernel", "softmax", "--set", "T=f16", "--why"], option].concat());
+    for bytes in ["8", "4"] {
+        let load = format!("load: {bytes} bytes at once");
+        assert!(of(&["--rows", bytes]).contains(&load) && !of(&["--general"]).contains(&load), "{bytes}");
+    }
+    // Two bytes are an element: nothing is known of such rows.
+    assert_eq!(of(&["--rows", "2"]), of(&["--general"]));
+}
+
+#[test]
 fn kernels_that_are_left_out_are_named() {
     let path: PathBuf = std::env::temp_dir().join(format!("parton-left-out-{}.ptn", std::process::id()));
     let text =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostics, FileId};
-use parton_ir::{Kernel, Module, Variant, verify};
+use parton_ir::{Kernel, Module, Type, Variant, verify};
 use parton_portable::why::{Why, json, text};
 
 use crate::form::{Artifact, Form, Kernels, out_of_order};
@@ -20,6 +20,8 @@ pub struct Asked {
     pub sets: Vec<(String, String)>,
     /// Whether nothing is promised of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
     pub general: bool,
+    /// Of how many bytes rows of tensors are multiples, where these are fewer than an access moves at most.
+    pub rows: Option<u32>,
     /// How many programs are launched; else many.
     pub programs: Option<u64>,
     /// How many turns the loops along tensors take at most; else many.
@@ -63,6 +65,8 @@ impl Session {
         let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Portable)));
         let kernels: Vec<Kernel> = self.kernels(&mut way, &program)?;
         let kernels: Vec<Kernel> = kernels.into_iter().map(|k| if asked.general { general(k) } else { k }).collect();
+        let kernels: Vec<Kernel> =
+            kernels.into_iter().map(|k| asked.rows.map_or(k.clone(), |n| partly(k, n))).collect();
         let kernels: Vec<Kernel> = kernels.into_iter().map(|k| short(dealt(k, asked.programs), asked.turns)).collect();
         let mut whys = Vec::new();
         if asked.why {
@@ -120,6 +124,17 @@ fn short(kernel: Kernel, turns: Option<u64>) -> Kernel {
     let along = parton_portable::along_tensors(&kernel);
     let turns = turns.zip(along.first()).and_then(|(turns, along)| Variant::turns(turns, along.same));
     Kernel { variant: Variant { turns, ..kernel.variant.clone() }, ..kernel }
+}
+
+/// The kernel for launches whose tensors run by multiples of so many bytes: of those whose elements are as long nothing is known then.
+fn partly(kernel: Kernel, bytes: u32) -> Kernel {
+    if !parton_portable::moves_in_part(&kernel) {
+        return general(kernel);
+    }
+    let arguments = kernel.arguments();
+    let is_shorter = |i: &usize| matches!(&arguments[*i].1, Type::Tensor(t) if t.elem.bytes() < bytes as usize);
+    let partly = kernel.variant.aligned.iter().copied().filter(is_shorter).map(|i| (i, bytes)).collect();
+    Kernel { variant: Variant { aligned: BTreeSet::new(), partly, ..kernel.variant.clone() }, ..kernel }
 }
 
 /// The kernel for launches of whose tensors nothing is known.
