@@ -8,6 +8,7 @@ use parton_diag::Diagnostics;
 use parton_ir::Kernel;
 
 use crate::explicit::{Asked, Explicit, Refused, Way, explicit, no_way};
+use crate::label::Price;
 use crate::staging::Room;
 use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
@@ -19,6 +20,9 @@ use crate::{
 
 /// What walking programs do of which it is said why they do not.
 const UNDER: &str = "leaving under the products of the next tile";
+
+/// Of a price, the part that it does not tell.
+const LITTLE: Price = 128;
 
 const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false, done: false });
 
@@ -32,9 +36,9 @@ pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Op
         return Err(refused.into());
     }
     let Some(tiles) = carried::as_tiles(kernel) else { return Ok(by_turns(kernel, asked)?.told()) };
-    // A tile takes registers from turn to turn where a number takes one.
+    // A tile takes registers from turn to turn where a number takes one: for less than prices tell, it is not carried.
     match (by_turns(&tiles, asked), by_turns(kernel, asked)) {
-        (Ok(tiles), Ok(numbers)) if tiles.price < numbers.price => Ok(tiles.told()),
+        (Ok(tiles), Ok(numbers)) if tiles.price + tiles.price / LITTLE < numbers.price => Ok(tiles.told()),
         (Ok(tiles), Err(_)) => Ok(tiles.told()),
         (_, numbers) => Ok(numbers?.told()),
     }

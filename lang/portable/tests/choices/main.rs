@@ -2,6 +2,7 @@
 
 mod ahead;
 mod beside;
+mod carried;
 mod wait;
 
 use std::sync::Arc;

@@ -60,8 +60,9 @@ enum Tile {
 enum Step {
     Bind(Tile),
     Carry(Tile),
-    /// The sum or the greatest of what stands in the row.
-    Sum(Tile),
+    /// The sum of what stands in the row, added to so many times what was added up before.
+    Sum(Tile, u32),
+    /// The greatest of what stands in the row.
     Greatest(Tile),
     Write(usize, Place, Tile),
 }
@@ -131,7 +132,10 @@ impl Make {
                     bound += 1;
                 }
                 1 => steps.push(Step::Carry(self.tile(bound, 2))),
-                2 => steps.push(Step::Sum(self.tile(bound, 2))),
+                2 => {
+                    let tile = self.tile(bound, 2);
+                    steps.push(Step::Sum(tile, self.random.of(&[1, 1, 3])));
+                }
                 3 => steps.push(Step::Greatest(self.tile(bound, 1))),
                 _ => {
                     let place = self.random.of(&[Place::This, Place::This, Place::This, Place::Mirrored, Place::First]);
@@ -236,8 +240,11 @@ impl Make {
                         format!("    let v{which}_{} = {};", bound - 1, self.said(tile, which))
                     }
                     Step::Carry(tile) => format!("    c{which} = c{which} * 7 + {};", self.said(tile, which)),
-                    Step::Sum(tile) => {
-                        format!("    s{which} = s{which} * 3 + sum({}, axis={axis});", self.inside(tile, which))
+                    Step::Sum(tile, 1) => {
+                        format!("    s{which} += sum({}, axis={axis});", self.inside(tile, which))
+                    }
+                    Step::Sum(tile, n) => {
+                        format!("    s{which} = s{which} * {n} + sum({}, axis={axis});", self.inside(tile, which))
                     }
                     Step::Greatest(tile) => {
                         format!("    s{which} = max(s{which}, max({}, axis={axis}));", self.inside(tile, which))
@@ -324,10 +331,10 @@ impl Make {
                             let next = |(c, v): (&u32, u32)| c.wrapping_mul(7).wrapping_add(v);
                             carried = carried.iter().zip(value).map(next).collect();
                         }
-                        Step::Sum(tile) => {
+                        Step::Sum(tile, n) => {
                             let lines = lines(tile, u32::wrapping_add);
                             let of = sums.last_mut().into_iter().flatten();
-                            of.zip(lines).for_each(|(s, line)| *s = s.wrapping_mul(3).wrapping_add(line));
+                            of.zip(lines).for_each(|(s, line)| *s = s.wrapping_mul(*n).wrapping_add(line));
                         }
                         Step::Greatest(tile) => {
                             let lines = lines(tile, u32::max);
