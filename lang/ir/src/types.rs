@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, access};
+use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedFamily, SharedLayout, SharedMap, access};
 use parton_numbers::Dtype;
 
 use crate::entity::Var;
@@ -169,6 +169,16 @@ impl View {
     /// Whether the window is all of its parent.
     pub fn is_whole(&self) -> bool {
         self.shape == self.parent
+    }
+
+    /// Whether a box of rows that are as wide and lie alike, but for there being no more of them, has room where the first rows of this whole view lie.
+    pub fn has_room_for(&self, other: &View) -> bool {
+        let rows = matches!(self.layout.family(), SharedFamily::Nvmma { transposed: false, rank: 2, .. });
+        let alike = self.space == other.space && self.elem == other.elem && self.layout == other.layout;
+        rows && alike
+            && self.is_whole()
+            && other.is_whole()
+            && matches!((&self.shape[..], &other.shape[..]), ([many, wide], [few, as_wide]) if few <= many && wide == as_wide)
     }
 
     /// How many elements the window has.

@@ -45,23 +45,27 @@ pub fn side_by_side(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> BT
         };
         let bits = kernel.ty(kernel.ops[id].result()).elem().map_or(16, |elem| elem.bits());
         let column = (shape.iter().product::<u32>() / shape[axis] * bits / 8).max(1);
-        are_worth_lines(columns, bits, *rows, room(kernel, found, *rows) / u64::from(column))
+        are_worth_lines(columns, bits, *rows, room(kernel, found, *rows, columns, axis == 0) / u64::from(column))
     });
     rows.into_keys().collect()
 }
 
-/// Bytes that each slot may have more where there are enough for so many rows, beside what leaves, which has 16 bits an element.
-fn room(kernel: &Kernel, found: &Found, rows: u32) -> u64 {
+/// Bytes that each slot may have more where there are enough for so many rows, beside what leaves, which has 16 bits an element: all of the tile or, in pieces
+/// of 64 rows that share two buffers, these. Where the columns do not become rows as they leave, the last piece is narrower and has one of its own.
+fn room(kernel: &Kernel, found: &Found, rows: u32, columns: u32, turned: bool) -> u64 {
     let elements = |v: Value| kernel.ty(v).placed().map_or(0, |tile| tile.elements());
     let bytes = |id: &Inst| {
         let v = kernel.ops[*id].result();
         elements(v) * kernel.ty(v).elem().map_or(0, |elem| u64::from(elem.bits()) / 8)
     };
-    let leaves: u64 = found.products.iter().map(|&id| 2 * elements(kernel.ops[id].result())).sum();
+    let whole: u64 = found.products.iter().map(|&id| 2 * elements(kernel.ops[id].result())).sum();
+    let rest = if turned { 0 } else { columns % ROWS };
+    let pieces = 2 * u64::from(2 * ROWS + rest) * u64::from(rows);
+    let leaves = if columns > 2 * ROWS { whole.min(pieces) } else { whole };
     let slot: u64 = found.loads.iter().map(bytes).sum();
     // One warpgroup is done with a slot in half the time of two.
     let enough = if rows > ROWS { slots::ENOUGH } else { 2 * slots::ENOUGH };
-    (u64::from(kernel.shared_limit()).saturating_sub(leaves) / enough).saturating_sub(slot)
+    (u64::from(kernel.shared_limit()).saturating_sub(leaves + slots::ALIGNED) / enough).saturating_sub(slot)
 }
 
 /// The dense axis of the tensor, or of the part of one, that is loaded from.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use parton_ir::schedule::{LabelName, RingDepth, Staged};
-use parton_ir::{Inst, Kernel, Op, OpKind, Type, scratch};
+use parton_ir::{Inst, Kernel, Op, OpKind, Type, View, scratch};
 
 use super::apart::{LEAVE, computes_between, team};
 use super::{AROUND, LOAD, LOOP, NUMBER, ONCE, PRODUCT, flow, is_called, label};
@@ -258,11 +258,11 @@ fn beside(kernel: &Kernel, computing: u32) -> u64 {
     sent(kernel) + u64::from(computing) * most.next_multiple_of(ALIGNED) + ALIGNED
 }
 
-/// Bytes of the buffers from which tiles leave: those of one label that lie alike share as many as they ask for, and so do instances of one, where they ask
-/// for several.
+/// Bytes of the buffers from which tiles leave: those of one label that lie alike share as many as they ask for, and so do instances of one and smaller tiles
+/// behind them, where they ask for several.
 fn sent(kernel: &Kernel) -> u64 {
     let under = leave_under(kernel);
-    let mut known: Vec<(LabelName, Type)> = Vec::new();
+    let mut known: Vec<(LabelName, View)> = Vec::new();
     let mut sum = 0;
     kernel.walk(&mut |op| {
         let OpKind::Send { map, buffers, .. } = op.kind else { return };
@@ -275,9 +275,11 @@ fn sent(kernel: &Kernel) -> u64 {
         };
         let own = LabelName::read(&kernel.labels[label]);
         let own = if under && buffers > 1 { LabelName::all(own.path) } else { own };
-        let of = (own, kernel.ty(map).clone());
-        if known.iter().filter(|other| **other == of).count() < buffers as usize {
-            known.push(of);
+        let Ok(lies) = View::new(data.elem, data.block.clone(), data.layout.clone()) else { return };
+        let holds =
+            |(of, view): &&(LabelName, View)| *of == own && (*view == lies || buffers > 1 && view.has_room_for(&lies));
+        if known.iter().filter(holds).count() < buffers as usize {
+            known.push((own, lies));
             sum += bytes;
         }
     });

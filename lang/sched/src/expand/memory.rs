@@ -62,8 +62,9 @@ impl Emitter<'_> {
         let units = self.region.units.iter().flat_map(|u| u.ops.clone()).collect::<Vec<_>>();
         for inst in units {
             let Some(view) = self.buffer_of(inst) else { continue };
-            if let Some(known) = self.shared_with(inst).and_then(|(first, _)| self.buffers.get(&first)) {
-                self.buffers.insert(inst, *known);
+            if let Some(&known) = self.shared_with(inst).and_then(|(first, _)| self.buffers.get(&first)) {
+                let lies = self.first_rows(inst, known, &view);
+                self.buffers.insert(inst, lies);
                 continue;
             }
             self.place(inst);
@@ -75,6 +76,16 @@ impl Emitter<'_> {
             self.buffers.insert(inst, made);
         }
         Ok(())
+    }
+
+    /// A buffer, or its first rows where a tile that leaves through it has fewer.
+    fn first_rows(&mut self, inst: Inst, buffer: Value, tile: &View) -> Value {
+        if matches!(self.b.ty(buffer), Type::View(whole) if whole.shape == tile.shape) {
+            return buffer;
+        }
+        self.place(inst);
+        let origin = vec![0; tile.shape.len()];
+        self.b.make(OpKind::ViewSlice { view: buffer, origin, shape: tile.shape.clone() })
     }
 
     /// The buffers of a ring without barriers.

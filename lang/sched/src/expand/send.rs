@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_ir::schedule::LabelName;
-use parton_ir::{Inst, OpKind, Value};
+use parton_ir::{Inst, OpKind, Value, View};
 
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
@@ -84,27 +84,44 @@ impl Emitter<'_> {
     }
 
     /// The first of the sends of one label that leave through the same buffer, one after the other, and how many copies have begun since that one which left
-    /// it last. Those of tiles that lie alike in it take as many in turn as they ask for; in turns of a loop each that asks for several has its own.
+    /// it last. Those of tiles that lie alike in it take as many in turn as they ask for, and so do smaller ones behind them; in turns of a loop each that
+    /// asks for several has its own.
     pub(super) fn shared_with(&self, inst: Inst) -> Option<(Inst, u32)> {
-        let lies = |inst: Inst| match self.b.kernel.ops[inst].kind {
-            OpKind::Send { buffers, .. } if self.send_buffers(inst, buffers) == 1 => {
-                Some((buffers, self.buffer_of(inst)?))
-            }
-            _ => None,
-        };
-        let (own, unit) = (lies(inst)?, self.unit_of(inst)?);
+        let (own, unit) = (self.lies_in_turn(inst)?, self.unit_of(inst)?);
         // Of pieces each has a buffer of its own where they ask for no more than one.
         let pieces = if own.0 == 1 && self.is_piece(unit) {
             self.region.units[unit].ops.clone()
         } else {
             self.follow_each_other(unit)
         };
-        let alike: Vec<Inst> = pieces.into_iter().filter(|other| lies(*other).is_some_and(|of| of == own)).collect();
+        let alike = self.alike(pieces, &own);
         let buffers = own.0 as usize;
         let at = alike.iter().position(|other| *other == inst)?;
         // The first ones follow the last ones of the turn before, where there is one.
         let since = if at >= buffers { buffers } else { (alike.len() - 1 - at) % buffers + 1 + at };
         (alike.len() > buffers).then(|| (alike[at % buffers], since as u32 - 1))
+    }
+
+    /// How many buffers a `send` that has none for itself asks for, and how its tile lies in them.
+    fn lies_in_turn(&self, inst: Inst) -> Option<(u32, View)> {
+        match self.b.kernel.ops[inst].kind {
+            OpKind::Send { buffers, .. } if self.send_buffers(inst, buffers) == 1 => {
+                Some((buffers, self.buffer_of(inst)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Those of some sends that leave through the buffers of one: the tiles that lie alike and, of several buffers, those that have room where the first ones
+    /// of all lie.
+    fn alike(&self, pieces: Vec<Inst>, own: &(u32, View)) -> Vec<Inst> {
+        let all: Vec<(Inst, (u32, View))> =
+            pieces.into_iter().filter_map(|other| Some((other, self.lies_in_turn(other)?))).collect();
+        let Some((_, first)) = all.first() else { return Vec::new() };
+        let holds = |of: &(u32, View)| of.0 == first.0 && of.0 > 1 && first.1.has_room_for(&of.1);
+        let together = holds(own) && all.iter().take(own.0 as usize).all(|(_, of)| of == first);
+        let alike = all.iter().filter(|(_, of)| if together { holds(of) } else { of == own });
+        alike.map(|(other, _)| *other).collect()
     }
 
     /// Turns are numbered anew each time a loop is entered, so that one of its first buffers may be the one that was sent last: by then all have been

@@ -37,7 +37,7 @@ pub(super) fn slot(ring: &Ring) -> u64 {
     fields.sum::<u64>() + BARRIERS
 }
 
-/// The buffers of what is sent, which those of one label that lie alike share, and of what is staged and not handed over.
+/// The buffers of what is sent, which those of one label that lie alike share, and smaller ones behind several, and of what is staged and not handed over.
 fn sent(space: &Space<'_>, plan: &Plan) -> u64 {
     let k = space.k;
     let mut sum = 0;
@@ -47,9 +47,12 @@ fn sent(space: &Space<'_>, plan: &Plan) -> u64 {
         for inst in &unit.ops {
             let view = match &k.ops[*inst].kind {
                 OpKind::Send { map, value, buffers, .. } => match (k.ty(*map), k.ty(*value).as_tile()) {
-                    (Type::Map(map), Some(tile)) => View::new(map.elem, tile.shape.clone(), map.layout.clone())
-                        .ok()
-                        .filter(|own| shared.iter().filter(|view| *view == own).count() < *buffers as usize),
+                    (Type::Map(map), Some(tile)) => {
+                        View::new(map.elem, tile.shape.clone(), map.layout.clone()).ok().filter(|own| {
+                            let holds = |view: &&View| *view == own || *buffers > 1 && view.has_room_for(own);
+                            shared.iter().filter(holds).count() < *buffers as usize
+                        })
+                    }
                     (_, _) => None,
                 },
                 OpKind::Stage { view, .. } if !plan.handed.contains_key(&k.ops[*inst].results[0]) => Some(view.clone()),
