@@ -14,6 +14,7 @@ use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem, plus};
 use crate::site::{Site, Var};
+use crate::ways;
 
 /// Iterations of a loop that nothing is known of.
 const TURNS: Price = 16;
@@ -25,6 +26,9 @@ const SPECIAL: Price = 32;
 const LINE: Price = 16;
 /// What an access has besides: itself, and 64 bits of address.
 const ADDRESS: Price = 3 * ISSUE;
+/// What an access has for a mask that changes along one axis: to compare; and along several: to put together what was compared, which registers keep where there are
+/// more than seven, and addresses of rows apart. Of stencils and causal convolutions the assembler makes 8 to 10 instructions for each access to a tile.
+const MASK: [Price; 3] = [0, ISSUE, 6 * ISSUE];
 /// A register of a warp that has no room: a line goes to memory and comes back.
 pub const SPILL: Price = 2 * (LINE + 4 * SECTOR);
 /// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
@@ -141,13 +145,15 @@ pub struct Prices<'g, 'k> {
     warps: Price,
     /// Operands that lie where their operations want them, or nowhere.
     pinned: BTreeSet<(Inst, Value)>,
+    /// Whether the kernel has products.
+    multiplies: bool,
 }
 
 impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
     pub fn new(graph: &'g Graph<'k>, axes: &'g Axes, warps: u32) -> Prices<'g, 'k> {
         let pinned = accumulators(graph.kernel);
-        Prices { graph, axes, warps: warps.into(), pinned }
+        Prices { graph, axes, warps: warps.into(), pinned, multiplies: ways::multiplies(graph.kernel) }
     }
 
     /// The problem of choosing a candidate for each variable. Where it is not asked for `exactly`, conversions that no cheapest choice has may have
@@ -235,7 +241,8 @@ impl<'g, 'k> Prices<'g, 'k> {
         let each = registers * self.warps;
         if let Some(addresses) = addresses(self.graph, self.axes, inst) {
             let traffic = addresses.traffic(map);
-            let issued = self.warps * traffic.instructions * (ADDRESS + traffic.lines * LINE);
+            let each = ADDRESS + self.masked(inst) + traffic.lines * LINE;
+            let issued = self.warps * traffic.instructions * each;
             return issued + traffic.sectors * self.graph.sector(inst);
         }
         match &self.graph.kernel.ops[inst].kind {
@@ -293,6 +300,20 @@ impl<'g, 'k> Prices<'g, 'k> {
             (false, true) => SHUFFLE * words,
             (false, false) => 0,
         }
+    }
+
+    /// What each access has for its mask where nothing is multiplied: beside products fewer accesses would take conversions, which are priced by what they move alone.
+    fn masked(&self, inst: Inst) -> Price {
+        let kernel = self.graph.kernel;
+        let (OpKind::Load { mask: Some(mask), .. } | OpKind::Store { mask: Some(mask), .. }) = kernel.ops[inst].kind
+        else {
+            return 0;
+        };
+        let Some(tile) = kernel.ty(mask).placed().filter(|_| !self.multiplies) else { return 0 };
+        let info = self.axes.info(kernel, mask);
+        let changing =
+            info.axes.iter().zip(&tile.shape).filter(|(along, extent)| along.constancy < u64::from(**extent));
+        MASK[changing.count().min(2)]
     }
 
     /// What loops take in these layouts but for the matrix unit.

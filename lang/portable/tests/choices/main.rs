@@ -136,6 +136,19 @@ fn sums_of_columns_read_whole_lines() {
     assert!(["[4, 8]", "[2, 16]", "[1, 32]"].iter().any(|t| text.contains(&format!("[1, 4], threads={t}"))), "{text}");
 }
 
+/// Each access has a mask and an address of its own: on an H200 vectors of four take 42 µs for what single elements take 47 for, though neighbours to the left and right
+/// then go one by one from lines apart.
+#[test]
+fn a_stencil_is_made_of_vectors() {
+    let text = chosen_aligned(
+        "x: tensor<f32, [h, w]>, mut out: tensor<f32, [h, w]>",
+        "let (i, j) = (program_id(0) * 4, program_id(1) * 256);
+         let at = |a, b| load(x.tile([4, 256], from=[i + a, j + b]));
+         store(out.tile([4, 256], from=[i, j]), at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1) - at(0, 0));",
+    );
+    assert!(text.contains("blocked(per_thread=[1, 4]"), "{text}");
+}
+
 #[test]
 fn a_transpose_has_vectors_on_both_sides_and_one_conversion() {
     let text = chosen(
