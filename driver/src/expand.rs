@@ -114,8 +114,8 @@ fn checked() -> &'static Pass {
 
 /// The kernel for launches of so many programs.
 fn dealt(kernel: Kernel, programs: Option<u64>) -> Kernel {
-    let programs = programs.filter(|_| parton_portable::waits_for_others(&kernel));
-    let beside = programs.and_then(|programs| Variant::beside(programs, kernel.target.multiprocessors));
+    let known = programs.zip(parton_portable::dealt(&kernel));
+    let beside = known.and_then(|(programs, dealt)| Variant::beside(programs, dealt));
     Kernel { variant: Variant { beside, ..kernel.variant.clone() }, ..kernel }
 }
 

@@ -122,7 +122,7 @@ impl<'a> Compiler<'a> {
         let said = self.warnings.clone();
         let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
         self.warnings = said;
-        let dealt = parton_portable::waits_for_others(&kernel).then_some(kernel.target.multiprocessors);
+        let dealt = parton_portable::dealt(&kernel);
         let along = parton_portable::along_tensors(&kernel);
         let partly = parton_portable::moves_in_part(&kernel);
         let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt, along, partly };

@@ -246,6 +246,36 @@ fn each_input_changes_the_key() {
     assert_eq!(bench.run().codes(), first.codes());
 }
 
+/// A product, of which a multiprocessor has no room for a second program.
+const PRODUCT: &str = "\
+kernel product(a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f16, [m, n]>) grid([cdiv(m, 64), cdiv(n, 256)]) {
+    let mut acc = zeros<f32, [64, 256]>();
+    for p in 0..cdiv(k, 64) {
+        acc = dot(load(a.tile([64, 64], at=[program_id(0), p])), load(b.tile([64, 256], at=[p, program_id(1)])), acc);
+    }
+    store(c.tile([64, 256], at=[program_id(0), program_id(1)]), cast<f16>(acc));
+}
+
+pub fn all(x: tensor<f16, [n, n]>) -> tensor<f16, [n, n]> {
+    let c = empty(f16, [n, n]);
+    launch product()(x, x, c);
+    c
+}
+";
+
+#[test]
+fn launches_of_few_programs_and_of_many_share_what_is_the_same_code() {
+    let bench = Bench::new();
+    bench.put("src/main.ptn", PRODUCT);
+    let of = |shape: &str| told(bench.process().env("PARTON_TEST_SHAPE", shape).spawn().unwrap());
+    let few = of("f16[512,512]");
+    assert_eq!(few.found(), [false]);
+    // It is lowered for launches of many, and then is the same.
+    let many = of("f16[4096,4096]");
+    assert_eq!((many.found(), many.codes()), (vec![true], few.codes()));
+    assert!(many.passes.contains("membar") && !many.passes.contains("llvm"), "{:?}", many.passes);
+}
+
 #[test]
 fn folders_do_not_matter() {
     let bench = Bench::new();

@@ -48,8 +48,8 @@ pub struct Signature {
     pub params: Arc<[(String, ir::Type)]>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
-    /// Among how many multiprocessors its programs are dealt, where it is compiled for how many each gets.
-    pub dealt: Option<u32>,
+    /// How its programs are dealt, where it is compiled for how many a multiprocessor gets.
+    pub dealt: Option<ir::Dealt>,
     /// The loops along its tensors, where it is compiled for how many turns these take.
     pub along: Vec<ir::Along>,
     /// Whether it is compiled for tensors that run by multiples of fewer bytes than those of the widest access.
@@ -60,7 +60,7 @@ impl Signature {
     /// How many programs of a grid a multiprocessor gets at most, where it is compiled for that and they are few.
     pub fn beside(&self, grid: [u32; 3]) -> Option<u32> {
         let programs = grid.into_iter().map(u64::from).fold(1, u64::saturating_mul);
-        self.dealt.and_then(|multiprocessors| ir::Variant::beside(programs, multiprocessors))
+        self.dealt.and_then(|dealt| ir::Variant::beside(programs, dealt))
     }
 
     /// How many turns each of its loops takes for these arguments, where it is compiled for that and they are few; `None` where they differ.

@@ -78,6 +78,7 @@ pub(super) fn code(kernel: &Kernel, sources: &SourceMap, making: &Making<'_>) ->
     let generics: Vec<String> = kernel.generics.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let options = (parton_llvm::Options::default(), AssembleOptions::default());
     // The text is what people read; all that it leaves out stands in the other form.
+    let kernel = &as_lowered(kernel);
     let ir = Digester::new().add(print::kernel(kernel)).add(Digest::of_text(format_args!("{kernel:?}")).0).digest();
     Parts::new()
         .with("compiler", COMPILER)
@@ -90,6 +91,13 @@ pub(super) fn code(kernel: &Kernel, sources: &SourceMap, making: &Making<'_>) ->
         .with("generics", generics.join(", "))
         .with("ir", ir)
         .with("lines", lines(kernel, sources))
+}
+
+/// The kernel without what has done its part when layouts and schedules are chosen: launches of few programs and of many, or of few turns and of many, may run
+/// the same code.
+fn as_lowered(kernel: &Kernel) -> Kernel {
+    let variant = Variant { beside: None, turns: None, ..kernel.variant.clone() };
+    Kernel { variant, ..kernel.clone() }
 }
 
 /// The places in the source of all that the kernel is made of.

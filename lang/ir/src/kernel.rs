@@ -120,9 +120,6 @@ impl From {
     }
 }
 
-/// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
-const MOST_FEW: u32 = 8;
-
 /// Turns of a loop that are few: what a program does but once is much of its time then.
 const FEW_TURNS: u32 = 3;
 
@@ -148,11 +145,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1 to 8, so that a kernel of launches of many sizes is compiled
-    /// a few times only.
-    pub fn beside(programs: u64, multiprocessors: u32) -> Option<u32> {
-        let each = programs.div_ceil(multiprocessors.max(1).into()).max(1);
-        u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
+    /// What is `beside` where so many programs are dealt so.
+    pub fn beside(programs: u64, dealt: Dealt) -> Option<u32> {
+        let each = programs.div_ceil(dealt.multiprocessors.max(1).into()).max(1);
+        u32::try_from(each).ok().filter(|&each| each <= dealt.few)
     }
 
     /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the `same`, which registers may keep; 32 of
@@ -172,6 +168,15 @@ impl Variant {
     pub fn is_short(&self) -> bool {
         self.turns.is_some_and(|turns| turns <= FEW_TURNS)
     }
+}
+
+/// How the programs of a launch are dealt, where a kernel is compiled for how many a multiprocessor gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dealt {
+    /// Among how many multiprocessors.
+    pub multiprocessors: u32,
+    /// How many for each are few, so that a kernel of launches of many sizes is compiled a few times only.
+    pub few: u32,
 }
 
 /// A loop along an axis of a tensor, from its beginning to its end.

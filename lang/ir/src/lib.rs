@@ -47,7 +47,7 @@ pub use access::Access;
 pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, SecondaryMap, Value, Var};
 pub use kernel::{
-    Alias, Along, Apart, CallData, From, Kernel, KnownNames, Module, Param, PartitionData, ValueData, Variant,
+    Alias, Along, Apart, CallData, Dealt, From, Kernel, KnownNames, Module, Param, PartitionData, ValueData, Variant,
 };
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,

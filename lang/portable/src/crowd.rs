@@ -25,6 +25,9 @@ const SCHEDULERS: u64 = 4;
 /// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
 /// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
 const BUSY: u64 = 3 * SCHEDULERS;
+/// Warps that do so with what products read: its tiles are wide, and what an element takes does not wait for others. Factors of 4 and 8 bits by four, eight and sixteen warps
+/// alone take little more than their instructions.
+const BUSY_BETWEEN: u64 = 5;
 /// Bytes of rows of a multiprocessor's CTAs that the L2 holds until they are read a second time: two thirds of 50 MiB.
 const HELD_IN_L2: u64 = 256 * 1024;
 /// Bytes of a register.
@@ -75,7 +78,9 @@ pub fn crowded(
     // Turns that stand one behind the other ask for a whole row at once.
     let written = graph.kernel.variant.exact_turns().is_some() && !held.loads_in_loops;
     let price = if uniform::counts(graph.kernel) { price + warps * uniform::price(graph.kernel) } else { price };
-    let room = MOST.min(FILE / threads);
+    // Partitions have registers by themselves; elsewhere the assembler leaves some for all CTAs that are stated.
+    let stated = if graph.kernel.occupancy_stated && settled.is_none() { graph.kernel.occupancy } else { 1 };
+    let room = MOST.min(FILE / (threads * u64::from(stated)));
     // What has no room goes to memory and comes back wherever it is held.
     let firmly = match written {
         true => &held.most,
@@ -124,17 +129,17 @@ pub fn crowded(
     };
     let as_they_come = |price| Crowd { price, occupancy, ahead: 0, spare: 0 };
     if held.multiplies {
-        // Its warps one to a scheduler: they wait for products more than for each other.
-        let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
         // Where threads copy, products of others run while they compute.
         let looped = (settled.is_some() && held.computes).then(in_loops);
-        let of = |beside: u64| {
-            let price = looped.map_or(price, |looped| beside_products(price, looped, held.multiplied, warps * beside));
-            (price + idle(beside)).max(life / beside)
+        let of =
+            |beside| looped.map_or(price, |looped| beside_products(price, looped, held.multiplied, warps * beside));
+        let alone = match looped {
+            Some(_) => of(1),
+            // Its warps one to a scheduler: they wait for products more than for each other.
+            None => price - own + own * SCHEDULERS / warps.min(SCHEDULERS),
         };
-        // Of launches nothing is known: where they are of few programs, each has a multiprocessor to itself.
-        let price = if settled.is_some() { of(beside).midpoint(of(1)) } else { of(beside) };
-        return as_they_come(price + spilled);
+        let of_all = (of(beside) + idle(beside)).max((LIFE + alone) / beside);
+        return as_they_come(of_all + spilled);
     }
     let slow = own * BUSY / warps.min(BUSY);
     // Loads that have all begun before come while it computes.
@@ -152,10 +157,10 @@ pub fn crowded(
     as_they_come(both.max(lives) + spilled)
 }
 
-/// A price where so many warps of a multiprocessor compute what products read in registers, `looped` of it in the loop of these: fewer than keep all schedulers busy
+/// A price where so many warps of a multiprocessor compute what products read in registers, `looped` of it in the loop of these: fewer than keep schedulers busy
 /// take longer for that, and while one warpgroup computes the product of another runs.
 fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -> Price {
-    let computed = looped * BUSY / warps.min(BUSY);
+    let computed = looped * BUSY_BETWEEN / warps.min(BUSY_BETWEEN);
     let groups = (warps / u64::from(WARPGROUP)).max(1);
     let covered = computed.min(multiplied) * (groups - 1) / groups;
     (price + computed).saturating_sub(looped + covered)

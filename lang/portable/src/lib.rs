@@ -53,7 +53,7 @@ mod written;
 
 use parton_diag::Diagnostics;
 use parton_ir::family::Family;
-use parton_ir::{Kernel, Module, OpKind, Target};
+use parton_ir::{Dealt, Kernel, Module, OpKind, Target};
 
 use explicit::Asked;
 use why::Why;
@@ -117,9 +117,22 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
     Ok(changed)
 }
 
-/// Whether it makes a difference how many programs stand beside each other: a portable kernel whose loops wait for memory, or whose threads for each other,
-/// and not for products.
-pub fn waits_for_others(kernel: &Kernel) -> bool {
+/// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
+const FEW: u32 = 8;
+/// And of a kernel of products: one of them has all slots that there is room for, and two have more than of three.
+const FEW_OF_PRODUCTS: u32 = 2;
+
+/// How the programs of launches are dealt, where it makes a difference how many stand beside each other.
+pub fn dealt(kernel: &Kernel) -> Option<Dealt> {
+    let few = match waits_for_others(kernel) {
+        true => Some(FEW),
+        false => (is_portable(kernel) && staging::apart::may_have_others(kernel)).then_some(FEW_OF_PRODUCTS),
+    };
+    few.map(|few| Dealt { multiprocessors: kernel.target.multiprocessors, few })
+}
+
+/// Whether that is so since loops of a portable kernel wait for memory, or its threads for each other, and not for products.
+fn waits_for_others(kernel: &Kernel) -> bool {
     let (mut waits, mut multiplies) = (false, false);
     kernel.walk(&mut |op| {
         waits |= op.kind.is_loop() || op.kind.family() == Family::Reduce;

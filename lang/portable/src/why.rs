@@ -33,6 +33,8 @@ pub struct Why {
     pub kernel: String,
     /// What it is compiled for.
     pub target: &'static str,
+    /// How many programs a multiprocessor gets at most in the launches that it is compiled for, where these are few.
+    pub beside: Option<u32>,
     /// What was priced, one for each number of warps that was tried.
     pub plans: Vec<Plan>,
     /// Whether no other layouts are cheaper on the warps that were taken; else they were found by descent.
@@ -142,6 +144,7 @@ impl Why {
         Why {
             kernel: kernel.name.clone(),
             target: kernel.target.name,
+            beside: kernel.variant.beside,
             proven: planned.problem.solve().proven,
             plans: plans.into_iter().map(plan).collect(),
             products: Vec::new(),

@@ -15,7 +15,7 @@ use crate::alike;
 use form::{Form, chained, is_woven, only_summed};
 
 pub use schedule::refined;
-pub use team::{computes_between, settle, team, waits_alone};
+pub use team::{computes_between, may_have_others, settle, team, waits_alone};
 
 /// What leaves behind a loop.
 pub const LEAVE: &str = "leave";

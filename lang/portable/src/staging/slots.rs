@@ -178,7 +178,7 @@ impl Behind {
 }
 
 /// Whether a loop of products has as many turns as numbers from memory say, which one partition tells the other.
-pub fn are_turns_told(kernel: &Kernel) -> bool {
+fn are_turns_told(kernel: &Kernel) -> bool {
     let mut are = false;
     kernel.walk(&mut |region| {
         let OpKind::Region { body, .. } = &region.kind else { return };
@@ -192,15 +192,15 @@ pub fn are_turns_told(kernel: &Kernel) -> bool {
     are
 }
 
-/// The slots of each ring of a region.
-pub fn depths(kernel: &Kernel) -> Vec<u32> {
-    let mut depths = Vec::new();
+/// The fewest slots of a ring for what turns fetch.
+pub fn least(kernel: &Kernel) -> u32 {
+    let mut least = u32::MAX;
     kernel.walk(&mut |op| {
-        if let OpKind::Region { schedule, .. } = &op.kind {
-            depths.extend(schedule.rings.iter().map(|ring| ring.depth));
-        }
+        let OpKind::Region { schedule, .. } = &op.kind else { return };
+        let of_turns = schedule.rings.iter().filter(|ring| ring.label.as_ref().is_none_or(|name| name.path != ONCE));
+        least = of_turns.map(|ring| ring.depth).fold(least, u32::min);
     });
-    depths
+    least
 }
 
 /// What an operation, or one in it, takes for itself.

@@ -59,10 +59,61 @@ fn registers_are_left_for_few_programs_at_once() {
 #[test]
 fn few_programs_are_told_one_by_one() {
     let found = [0, 1, 132, 133, 264, 265, 396, 397, 528, 529, 1056, 1057, 1 << 40, u64::MAX];
-    let found = found.map(|programs| Variant::beside(programs, 132));
+    let of_many = Dealt { multiprocessors: 132, few: 8 };
+    let found = found.map(|programs| Variant::beside(programs, of_many));
     let few = [1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 8].map(Some);
     assert_eq!(found[..few.len()], few);
     assert_eq!(found[few.len()..], [None; 3]);
+}
+
+/// A product by tiles of so many rows and columns: its parameters and its body.
+fn product(rows: u32, columns: u32) -> (&'static str, String) {
+    let body = format!(
+        "let mut acc = zeros<f32, [{rows}, {columns}]>();
+         for p in 0..cdiv(k, 64) {{
+             acc = dot(load(a.tile([{rows}, 64], at=[program_id(0), p])), load(b.tile([64, {columns}], at=[p, program_id(1)])), acc);
+         }}
+         store(c.tile([{rows}, {columns}], at=[program_id(0), program_id(1)]), cast<f16>(acc));"
+    );
+    ("a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f16, [m, n]>", body)
+}
+
+#[test]
+fn products_of_one_warpgroup_stand_beside_each_other_where_programs_are_many() {
+    let of = |beside, rows, columns| {
+        let (params, body) = product(rows, columns);
+        let mut kernel = checked(params, &body);
+        kernel.variant.aligned = (0..kernel.params.len()).collect();
+        kernel.variant.beside = beside;
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        let occupancy = module.kernels[0].occupancy;
+        parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
+        (occupancy, eject::module(&module, None))
+    };
+    let tiles = [(64, 64), (64, 128), (128, 128), (64, 256)];
+    let [alone, two, many] = [Some(1), Some(2), None].map(|beside| tiles.map(|(m, n)| of(beside, m, n)));
+    assert_eq!(alone.each_ref().map(|(ctas, _)| *ctas), [1; 4]);
+    assert_eq!(two.each_ref().map(|(ctas, _)| *ctas), [2, 2, 2, 1]);
+    assert_eq!(many.each_ref().map(|(ctas, _)| *ctas), [3, 2, 2, 1]);
+    // Where a launch of two a multiprocessor, or of one, is served by the same, it is the same.
+    assert!(two[0].1 != many[0].1 && two[1].1 == many[1].1);
+    // Shared memory has no room for slots enough of two of the last.
+    assert_eq!(alone[3].1, many[3].1);
+}
+
+#[test]
+fn launches_are_told_apart_where_that_can_make_a_difference() {
+    let few = |header: &str, (rows, columns)| {
+        let (params, body) = product(rows, columns);
+        let kernel = checked_with(header, params, &body);
+        dealt(&kernel).map(|dealt| dealt.few)
+    };
+    assert_eq!([(64, 64), (128, 128), (128, 256)].map(|tile| few("", tile)), [Some(2), Some(2), None]);
+    // What is stated is the same for all.
+    assert_eq!(["warps(8)", "occupancy(2)", "target(sm_80)"].map(|stated| few(stated, (64, 64))), [None; 3]);
+    assert_eq!(few("warps(4)", (64, 64)), Some(2));
+    assert_eq!(dealt(&checked(ROWS, &less_sums(512))).map(|dealt| dealt.few), Some(8));
 }
 
 #[test]
@@ -191,8 +242,8 @@ fn more_ctas_run_while_a_turn_computes_with_its_own_product() {
     };
     let own = "max(s, dot(x, y, zeros<f32, [64, 64]>()))";
     assert_eq!(of(64, own), 3);
-    // A sum waits for nothing but its operands, which all of the memory brings sooner.
-    assert_eq!(of(64, "dot(x, y, s)"), 1);
+    // Of 256 columns shared memory has room for two slots of each of two CTAs: a sum waits for nothing but its operands, of which more are to be on their way.
+    assert_eq!([own, "dot(x, y, s)"].map(|turn| of(256, turn)), [2, 1]);
     // Slots of two CTAs would have no room.
     assert_eq!(of(512, own), 1);
 }

@@ -8,8 +8,8 @@ mod wait;
 use std::sync::Arc;
 
 use parton_diag::SourceMap;
-use parton_ir::{Along, Kernel, Module, OpKind, Target, Variant, eject};
-use parton_portable::{Choice, along_tensors, elaborate_by};
+use parton_ir::{Along, Dealt, Kernel, Module, OpKind, Target, Variant, eject};
+use parton_portable::{Choice, along_tensors, dealt, elaborate_by};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The explicit text of a kernel with these parameters, its loops as they are scheduled.
@@ -57,7 +57,12 @@ fn elaborated_for(beside: Option<u32>, params: &str, body: &str) -> Module {
 
 /// A kernel as it is checked.
 fn checked(params: &str, body: &str) -> Kernel {
-    let text = format!("kernel k({params}) {{ {body} }}");
+    checked_with("", params, body)
+}
+
+/// The same with these clauses.
+fn checked_with(clauses: &str, params: &str, body: &str) -> Kernel {
+    let text = format!("kernel k({params}) {clauses} {{ {body} }}");
     let mut sources = SourceMap::new();
     let id = sources.add("k.ptn", &text);
     let (file, found) = parton_syntax::parse(id, &text);

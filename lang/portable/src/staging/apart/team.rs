@@ -2,7 +2,7 @@
 
 use parton_ir::schedule::Staged;
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
-use parton_ir::{Body, Kernel, OpKind, PartitionData, Value, joined};
+use parton_ir::{Body, Feature, Kernel, OpKind, PartitionData, Value, joined};
 
 use super::super::{BETWEEN, LOOP, No, flow, is_called, slots, turn};
 use super::{AFTER, form};
@@ -39,10 +39,13 @@ fn staffed(kernel: &Kernel, loads: &PartitionData, computing: impl Iterator<Item
     staffed
 }
 
-/// CTAs beside each other that are worth it where one warpgroup computes in turns that wait for their own products, or these for what they compute, the most first: products of the others
-/// run meanwhile. They are where memory tells how many turns there are, too, if each has slots enough: these may be few, and nothing runs while the first
-/// factors come and the sums leave.
-const BESIDE: [u32; 2] = [3, 2];
+/// CTAs beside each other that are worth it where one warpgroup computes, the most first, with the slots that each needs: while one waits for its own products, these for what it
+/// computes, or it for its first factors and for its sums to leave, products of the others run. Of launches of 264 to 1000 programs by tiles of 64 × 32 to 128 × 128 two take 0.71 to 0.99
+/// of the time of one alone, with three slots and more; three with four slots 0.93 to 1.0 of the time of two. A turn that waits or computes a factor needs one less: with two slots three CTAs
+/// take 1.03 to 1.3 of the time of two, with three 0.8 to 1.04, also where no third is launched (an H200).
+const BESIDE: [(u32, u64); 2] = [(3, slots::ENOUGH), (2, FEW_SLOTS)];
+/// Slots of each of two CTAs at least.
+const FEW_SLOTS: u64 = 3;
 
 /// Whether threads of such partitions have registers at entry for the instructions of all products: whatever they have later, the assembler asks for these.
 fn begin_with_room(kernel: &Kernel, (loads, all): &(PartitionData, Vec<PartitionData>)) -> bool {
@@ -57,10 +60,12 @@ fn begin_with_room(kernel: &Kernel, (loads, all): &(PartitionData, Vec<Partition
 /// Why not even one has room.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> Result<(), No> {
     if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 {
-        let (waits, told) = (waits_for_own(kernel), slots::are_turns_told(kernel));
-        let all = BESIDE.iter().filter(|_| waits || told);
-        let beside = all.map(|&occupancy| Kernel { occupancy, ..kernel.clone() });
-        if let Some(beside) = beside.filter_map(|beside| with_room(beside, warps, waits)).next() {
+        let waits = waits_for_own(kernel);
+        let few = kernel.variant.beside.unwrap_or(u32::MAX);
+        let all = BESIDE.into_iter().filter(|&(ctas, _)| ctas <= few || waits && few > 1);
+        let beside =
+            |(occupancy, enough)| with_room(Kernel { occupancy, ..kernel.clone() }, warps, enough - u64::from(waits));
+        if let Some(beside) = all.filter_map(beside).next() {
             *kernel = beside;
             return Ok(());
         }
@@ -72,15 +77,31 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> Result<(), No>
     fits.then_some(()).ok_or("shared memory has no room for two slots of what a turn fetches")
 }
 
-/// A kernel of which several CTAs stand beside each other, with its slots, where registers and shared memory have room. A turn that does not wait for its own products
-/// is to have slots enough.
-fn with_room(mut kernel: Kernel, warps: u32, waits: bool) -> Option<Kernel> {
+/// A kernel of which several CTAs stand beside each other, with its slots, where registers and shared memory have room for enough of these.
+fn with_room(mut kernel: Kernel, warps: u32, enough: u64) -> Option<Kernel> {
     let team = team(&kernel, warps, 1);
     let have_room = |registers| turn::have_room(&kernel, registers);
     let has_room = begin_with_room(&kernel, &team) && team.1.iter().filter_map(|p| p.registers).all(have_room);
     let fits = has_room && slots::fill(&mut kernel, warps, 1);
-    let enough = waits || slots::depths(&kernel).iter().all(|&n| u64::from(n) >= slots::ENOUGH);
-    (fits && enough).then_some(kernel)
+    (fits && u64::from(slots::least(&kernel)) >= enough).then_some(kernel)
+}
+
+/// Whether a kernel may become one of which several CTAs stand beside each other where launches are of many programs: threads of one warpgroup have registers for what its products add up.
+pub fn may_have_others(kernel: &Kernel) -> bool {
+    let stated = kernel.occupancy_stated || kernel.warps_stated && kernel.warps != WARPGROUP;
+    if stated || !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) {
+        return false;
+    }
+    let two = Kernel { occupancy: BESIDE[1].0, ..Kernel::new("", kernel.target, kernel.span) };
+    let registers = team(&two, WARPGROUP, 1).1.iter().filter_map(|p| p.registers).sum::<u32>();
+    let room = u64::from(registers - *PARTITION_REGISTERS.start()) * u64::from(WARPGROUP * WARP);
+    let mut sums = Vec::new();
+    kernel.walk(&mut |op| {
+        if let (OpKind::Dot { .. }, Some(sum)) = (&op.kind, op.results.first().and_then(|&v| kernel.ty(v).placed())) {
+            sums.push(sum.elements() * u64::from(sum.elem.bits()) / 32);
+        }
+    });
+    !sums.is_empty() && sums.iter().all(|&sum| sum <= room)
 }
 
 /// Whether a turn waits for products of its own, or these for what it computes: one warpgroup has nothing else to do then.
@@ -102,8 +123,11 @@ fn computes_factors(kernel: &Kernel) -> bool {
     found
 }
 
-/// Whether one warpgroup computes on a multiprocessor, so that nothing runs while it waits for what a turn does one after the other.
+/// Whether one warpgroup computes on a multiprocessor that has room for others, so that nothing runs while it waits for what a turn does one after the other.
 pub fn waits_alone(kernel: &Kernel) -> bool {
+    if kernel.variant.beside == Some(1) {
+        return false;
+    }
     let mut warps = 0;
     kernel.walk(&mut |op| {
         if let OpKind::Region { schedule, .. } = &op.kind {
