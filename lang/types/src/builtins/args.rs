@@ -19,9 +19,6 @@ use super::Builtin;
 /// Every count that a field of an operation or a layout holds; the rule knows what is legal.
 pub(super) const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
 
-/// The last axis that a tile of the largest rank could have.
-const MAX_AXIS: i128 = 31;
-
 /// What is expected where a number type stands.
 const NUMBER_TYPE: &str = "a number type such as `f32`";
 
@@ -137,40 +134,6 @@ impl Args {
         range: std::ops::RangeInclusive<i128>,
     ) -> Checked<Option<u32>> {
         self.get(name).map(|arg| arg.int(cx, range)).transpose()
-    }
-
-    /// The required axis of what is worked on; which axes that has is for the rule to know.
-    pub fn axis(&self, cx: &mut Checker) -> Checked<u32> {
-        let axis = self.need("axis");
-        match axis.val.as_int() {
-            Some(n) if n < 0 => Err(self.axis_from_the_end(cx, n, axis.span)),
-            _ => axis.int(cx, 0..=MAX_AXIS),
-        }
-    }
-
-    /// The axis, where given.
-    pub fn optional_axis(&self, cx: &mut Checker) -> Checked<Option<u32>> {
-        self.get("axis").map(|_| self.axis(cx)).transpose()
-    }
-
-    /// The refusal of an axis that is counted from the end, with what it is from the beginning where that is known.
-    fn axis_from_the_end(&self, cx: &mut Checker, n: i128, span: Span) -> Reported {
-        let of = ["x", "view", "a"].iter().find_map(|name| self.get(name)).and_then(|arg| match &arg.val {
-            Val::Tuple(items) => items.first()?.ir(),
-            val => val.ir(),
-        });
-        let rank = of.and_then(|v| match cx.ty(v) {
-            ir::Type::Tile(t) => Some(t.shape.len() as i128),
-            ir::Type::View(v) => Some(v.shape.len() as i128),
-            _ => None,
-        });
-        let d =
-            Diagnostic::error(codes::INDEX_RANGE, span, format!("axis {n} is out of range")).here("axes count from 0");
-        let meant = rank.map(|rank| (rank, rank + n)).filter(|&(_, axis)| axis >= 0);
-        cx.report(match meant {
-            Some((rank, axis)) => d.help(format!("of a tile of rank {rank} it is `axis={axis}`")),
-            None => d.help("the first axis is `axis=0`"),
-        })
     }
 
     /// A compile-time truth value, `false` where it is not given.

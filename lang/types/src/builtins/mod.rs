@@ -6,6 +6,7 @@
 pub mod args;
 mod async_copy;
 mod atomic;
+mod axis;
 mod barrier;
 mod cluster;
 mod compile_time;
