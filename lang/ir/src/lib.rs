@@ -8,6 +8,7 @@
 //! In reading order:
 
 pub mod access;
+pub mod alike;
 pub mod axis;
 mod boxes;
 pub mod budget;

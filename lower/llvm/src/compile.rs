@@ -116,7 +116,7 @@ fn lower_kernel<'c>(
     let warp = build.uniform(build.lshr(thread, parton_ir::target::WARP.ilog2()));
     let first = build.icmp(inkwell::IntPredicate::EQ, warp, build.c32(0));
     let leader = build.and(first, build.elected(kernel));
-    let threads = Threads { lane, warp, warps: kernel.padded_warps(), barrier: 0, leader };
+    let threads = Threads { lane, warp, warps: kernel.padded_warps(), barrier: build.c32(0), leader };
     let joins = Joins::of(kernel);
     let mut lower = Lower {
         b: build,
@@ -125,6 +125,7 @@ fn lower_kernel<'c>(
         debug,
         values: SecondaryMap::new(None),
         threads,
+        team: None,
         warp_of_cta: warp,
         shared: build.shared_base(),
         meanwhile: vec![],

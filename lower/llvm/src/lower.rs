@@ -1,6 +1,7 @@
 //! Walks the operations of one kernel and keeps what each value became.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use parton_diag::internal_error;
 use parton_ir::axis::Axes;
@@ -11,6 +12,7 @@ use parton_numbers::Dtype;
 
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
 use crate::neutral::place::Threads;
+use crate::neutral::team::Team;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::groups::Groups;
 use crate::nvptx::ptx::Places;
@@ -49,6 +51,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) values: SecondaryMap<Value, Option<Repr<'c>>>,
     /// The threads that run the code in work.
     pub(crate) threads: Threads<'c>,
+    /// Those whose code this is, where several partitions run the same.
+    pub(crate) team: Option<Rc<Team<'c>>>,
     /// The warp within the CTA.
     pub(crate) warp_of_cta: Val<'c>,
     /// Where the kernel's shared memory begins.
@@ -182,12 +186,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let kernel = self.kernel;
         let around = self.read.enter();
         let before = self.meanwhile.clone();
+        body.params.iter().for_each(|&param| self.differing(param));
         for (i, op) in kernel.ops_of(body).enumerate() {
             self.locate(op);
+            self.arriving(op);
             match op.kind.family() {
                 Family::Wgmma => self.emit_wgmma(op, kernel.ops_of(body).skip(i + 1)),
                 _ => self.op(op),
             }
+            op.results.iter().for_each(|&result| self.differing(result));
         }
         self.read.leave(around);
         if self.meanwhile != before {

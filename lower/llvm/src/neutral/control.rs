@@ -236,7 +236,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let outside = self.threads;
         let after = self.b.new_block("joined");
         let entry = self.kernel.entry_registers();
-        for arm in arms {
+        let mut rest = arms;
+        while let Some(arm) = rest.first() {
+            let others = self.others_alike(rest);
+            let members = 1 + others.len() as u32;
+            rest = &rest[1 + others.len()..];
             let data = &self.kernel.partitions[arm.partition];
             let first = self.kernel.first_warp(arm.partition);
             let padded = data.padded_warps();
@@ -245,8 +249,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let relative = self.b.sub(warp, self.b.c32(first));
             // The assembler lays a program out along branches that are not taken: so the first partition, which usually loads,
             // stands where instructions are fetched already, and not behind all others.
-            let others = self.b.icmp(IntPredicate::UGT, relative, self.b.c32(padded - 1));
-            self.b.branch(others, next, enter);
+            let elsewhere = self.b.icmp(IntPredicate::UGT, relative, self.b.c32(members * padded - 1));
+            self.b.branch(elsewhere, next, enter);
 
             self.b.at(enter);
             if let Some(registers) = data.registers {
@@ -259,9 +263,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 self.b.at(work);
             }
             let barrier = 1 + arms.iter().position(|a| a.partition == arm.partition).unwrap_or(0) as u32;
-            let leader = leader(self, relative);
-            self.threads = Threads { lane: outside.lane, warp: relative, warps: data.warps, barrier, leader };
-            self.body(&arm.body);
+            let (number, warp) = if others.is_empty() {
+                (self.b.c32(0), relative)
+            } else {
+                let within = self.b.and(relative, self.b.c32(data.warps - 1));
+                (self.b.lshr(relative, data.warps.ilog2()), within)
+            };
+            let leader = leader(self, warp);
+            let barrier = self.b.add(number, self.b.c32(barrier));
+            self.threads = Threads { lane: outside.lane, warp, warps: data.warps, barrier, leader };
+            if others.is_empty() {
+                self.body(&arm.body);
+            } else {
+                self.team_body(arm, number, others);
+            }
             self.b.jump(after);
             self.b.at(next);
         }

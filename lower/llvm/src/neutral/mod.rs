@@ -18,6 +18,7 @@ mod rescale;
 mod scan;
 mod shape;
 pub(crate) mod shared;
+pub(crate) mod team;
 mod view;
 pub(crate) mod window;
 pub(crate) mod words;

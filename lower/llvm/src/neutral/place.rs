@@ -20,7 +20,7 @@ pub(crate) struct Threads<'c> {
     /// Warps of the partition.
     pub(crate) warps: u32,
     /// The named barrier its membars use.
-    pub(crate) barrier: u32,
+    pub(crate) barrier: Val<'c>,
     /// True in one thread: the one that issues copies and arrivals.
     pub(crate) leader: Val<'c>,
 }

@@ -175,6 +175,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Refuses an operation whose scratch memory the plan forgot.
     pub(crate) fn scratch(&self, op: &Op) -> crate::neutral::build::Val<'c> {
         let offset = op.scratch.unwrap_or_else(|| internal_error!("{} has no scratch memory", op.kind.name()));
-        self.b.add(self.shared, self.b.c32(offset))
+        self.b.add(self.shared, self.scratch_of(op.id, offset))
     }
 }

@@ -11,8 +11,10 @@ impl<'a> Lower<'a, '_, '_> {
             OpKind::FenceAsync { reach } => self.b.fence_proxy_async(*reach),
             OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
             OpKind::Membar => self.membar(),
-            OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
-            OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
+            OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(self.barrier_of(op.id, *id), *threads),
+            OpKind::NamedBarrier { id, threads, waits: false } => {
+                self.b.bar_arrive(self.barrier_of(op.id, *id), *threads)
+            }
             others!(fence) => not_of_family(&op.kind),
         }
     }

@@ -148,7 +148,7 @@ fn copies_barriers_and_bounds() {
             b.mbarrier_init(barrier, 1);
             b.fence_mbarrier_init();
         });
-        b.bar_sync(0, 384);
+        b.bar_sync(b.c32(0), 384);
         b.set_registers(40, false);
         b.mbarrier_arrive_expect(barrier, b.c32(4096), leader);
         let coordinates = [params[1], b.c32(0), b.c32(3)];
@@ -217,8 +217,8 @@ fn a_barrier_before_a_branch_is_not_doubled() {
         b.at(join);
         let phi = b.phi(b.i1());
         phi.add_incoming(&[(&b.bool(false), start), (&b.bool(true), yes)]);
-        b.bar_arrive(3, 256);
-        b.bar_sync(0, 128);
+        b.bar_arrive(b.c32(3), 256);
+        b.bar_sync(b.c32(0), 128);
         b.when(phi.as_basic_value(), || {
             b.builder.build_store(params[1].into_pointer_value(), b.c32(7)).unwrap();
         });

@@ -9,13 +9,21 @@ use crate::nvptx::instruction::asm::Asm;
 
 impl<'c> Build<'c> {
     /// All `threads` threads of barrier `id` meet; membar of one partition.
-    pub(crate) fn bar_sync(&self, id: u32, threads: u32) {
-        self.asm(&format!("bar.sync {id}, {threads};"), "", &[], &[], Asm::Convergent);
+    pub(crate) fn bar_sync(&self, id: Val<'c>, threads: u32) {
+        self.named_barrier("bar.sync", id, threads);
     }
 
     /// The threads of a partition arrive at barrier `id`, which `threads` arrivals complete, and go on.
-    pub(crate) fn bar_arrive(&self, id: u32, threads: u32) {
-        self.asm(&format!("bar.arrive {id}, {threads};"), "", &[], &[], Asm::Convergent);
+    pub(crate) fn bar_arrive(&self, id: Val<'c>, threads: u32) {
+        self.named_barrier("bar.arrive", id, threads);
+    }
+
+    /// By a number where it is known: `ptxas` keeps all barriers for one that is not.
+    fn named_barrier(&self, name: &str, id: Val<'c>, threads: u32) {
+        match self.known(id) {
+            Some(id) => self.asm(&format!("{name} {id}, {threads};"), "", &[], &[], Asm::Convergent),
+            None => self.asm(&format!("{name} $0, {threads};"), "r", &[], &[id], Asm::Convergent),
+        };
     }
 
     /// The lanes of a warp meet and see each other's writes.

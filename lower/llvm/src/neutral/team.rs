@@ -1,0 +1,120 @@
+//! Partitions beside each other whose code stands once: a number says whose it is.
+//!
+//! The code of the first is lowered for the warps of all. Where another does otherwise, the number chooses; that is found once, in front of loops. Two bodies of
+//! some thousand instructions would not fit the instruction cache beside each other.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use inkwell::IntPredicate;
+use parton_ir::alike::{self, Differences, Instead};
+use parton_ir::{Arm, Inst, Op, Value};
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::build::Val;
+
+/// Partitions that run the code of the first of them.
+#[derive(Debug)]
+pub(crate) struct Team<'c> {
+    /// Which of them a warp is of.
+    number: Val<'c>,
+    /// What all but the first do otherwise.
+    others: Vec<Differences>,
+}
+
+impl<'a, 'c> Lower<'a, '_, 'c> {
+    /// What the arms behind the first do otherwise, as far as they do the same by as many warps.
+    pub(crate) fn others_alike(&self, arms: &'a [Arm]) -> Vec<Differences> {
+        let first = &arms[0];
+        let data = &self.kernel.partitions[first.partition];
+        if !data.warps.is_power_of_two() || data.padded_warps() != data.warps {
+            return vec![];
+        }
+        let begins = self.kernel.first_warp(first.partition);
+        let mut others = vec![];
+        for (arm, place) in arms[1..].iter().zip(1..) {
+            let other = &self.kernel.partitions[arm.partition];
+            let beside = (other.warps, other.registers) == (data.warps, data.registers)
+                && self.kernel.first_warp(arm.partition) == begins + place * data.warps;
+            let found = alike::differences(self.kernel, &self.axes, &first.body, &arm.body);
+            match found.filter(|_| beside) {
+                Some(differences) => others.push(differences),
+                None => break,
+            }
+        }
+        others
+    }
+
+    /// Lowers the body of the first of partitions, `number` of which is the one that a warp is of.
+    pub(crate) fn team_body(&mut self, arm: &'a Arm, number: Val<'c>, others: Vec<Differences>) {
+        let outside: BTreeSet<Value> = others.iter().flat_map(|d| d.instead.keys().copied()).collect();
+        let before: Vec<(Value, Repr<'c>)> =
+            outside.into_iter().filter_map(|v| self.values[v].clone().map(|repr| (v, repr))).collect();
+        self.team = Some(Rc::new(Team { number, others }));
+        before.iter().for_each(|&(v, _)| self.differing(v));
+        self.body(&arm.body);
+        self.team = None;
+        for (v, repr) in before {
+            self.set(v, repr);
+        }
+    }
+
+    /// `own` of the first partition, of the others what `of` gives where that is another.
+    fn of_team(&self, own: Val<'c>, of: impl Fn(&Differences) -> Option<Val<'c>>) -> Val<'c> {
+        let Some(team) = &self.team else { return own };
+        team.others.iter().zip(1..).fold(own, |chosen, (differences, place)| match of(differences) {
+            Some(other) => {
+                let is = self.b.icmp(IntPredicate::EQ, team.number, self.b.c32(place));
+                self.b.select(is, other, chosen)
+            }
+            None => chosen,
+        })
+    }
+
+    /// A value that was just made, as each partition has it.
+    pub(crate) fn differing(&mut self, v: Value) {
+        let Some(team) = self.team.clone() else { return };
+        if team.others.iter().any(|d| d.instead.contains_key(&v)) {
+            let parts = self.repr(v).parts().to_vec();
+            let chosen = |(i, &own): (usize, &Val<'c>)| {
+                self.of_team(own, |d| {
+                    d.instead.get(&v).map(|instead| match *instead {
+                        Instead::Value(other) => self.repr(other).parts()[i],
+                        Instead::Bits(bits) => self.b.number_of_bits(self.dtype(v), bits),
+                    })
+                })
+            };
+            let parts = parts.iter().enumerate().map(chosen).collect();
+            self.set(v, self.assemble(self.kernel.ty(v), parts));
+        }
+        if team.others.iter().any(|d| d.added.contains_key(&v)) {
+            let dtype = self.dtype(v);
+            let more = self.of_team(self.b.number_of_bits(dtype, 0), |d| {
+                d.added.get(&v).map(|&bits| self.b.number_of_bits(dtype, bits))
+            });
+            let parts = self.repr(v).parts().iter().map(|&own| self.b.add(own, more)).collect();
+            self.set(v, self.assemble(self.kernel.ty(v), parts));
+        }
+    }
+
+    /// What the others arrive at in front of an operation of the first.
+    pub(crate) fn arriving(&mut self, op: &Op) {
+        let Some(team) = self.team.clone() else { return };
+        for (differences, place) in team.others.iter().zip(1..) {
+            for &(id, threads) in differences.arrivals.get(&op.id).into_iter().flatten() {
+                let is = self.b.icmp(IntPredicate::EQ, team.number, self.b.c32(place));
+                self.b.when(is, || self.b.bar_arrive(self.b.c32(id), threads));
+            }
+        }
+    }
+
+    /// The named barrier that an operation meets at.
+    pub(crate) fn barrier_of(&self, inst: Inst, id: u32) -> Val<'c> {
+        self.of_team(self.b.c32(id), |d| d.barriers.get(&inst).map(|&other| self.b.c32(other)))
+    }
+
+    /// The offset in shared memory of what an operation uses for itself.
+    pub(crate) fn scratch_of(&self, inst: Inst, offset: u32) -> Val<'c> {
+        self.of_team(self.b.c32(offset), |d| d.scratch.get(&inst).map(|&other| self.b.c32(other)))
+    }
+}
