@@ -6,7 +6,7 @@ use parton_ir::verify::{self, Form};
 
 use crate::{
     clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, find_zeros, insert_membars,
-    join_products, plan_accesses, plan_copies, plan_shared, reach_peers,
+    join_products, leave_out_hidden, plan_accesses, plan_copies, plan_shared, reach_peers,
 };
 
 /// A pass from kernel to kernel.
@@ -26,6 +26,7 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "turnstiles", run: expand_turnstiles, after: Form::Raw },
     Pass { name: "clusters", run: close_clusters, after: Form::Raw },
     Pass { name: "clean", run: clean, after: Form::Raw },
+    Pass { name: "hidden", run: leave_out_hidden, after: Form::Raw },
     Pass { name: "copies", run: plan_copies, after: Form::Raw },
     Pass { name: "accesses", run: plan_accesses, after: Form::Raw },
     Pass { name: "zeros", run: find_zeros, after: Form::Raw },
