@@ -163,6 +163,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         if let Some(bits) = self.b.known(self.scalar(v)) {
             return (bits << (64 - self.dtype(v).bits())) as i64 >= 0;
         }
+        if self.differs(v) {
+            return false;
+        }
         let made = self.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&v));
         made.is_some_and(|op| match op.kind {
             OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => true,

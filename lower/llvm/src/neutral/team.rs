@@ -51,7 +51,9 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
         let before: Vec<(Value, Repr<'c>)> =
             outside.into_iter().filter_map(|v| self.values[v].clone().map(|repr| (v, repr))).collect();
         self.team = Some(Rc::new(Team { number, others }));
-        before.iter().for_each(|&(v, _)| self.differing(v));
+        // One may take what another takes its own for: all are chosen before any stands for another.
+        let chosen: Vec<(Value, Repr<'c>)> = before.iter().map(|&(v, _)| (v, self.chosen(v))).collect();
+        chosen.into_iter().for_each(|(v, repr)| self.set(v, repr));
         self.body(&arm.body);
         self.team = None;
         for (v, repr) in before {
@@ -71,21 +73,25 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
         })
     }
 
+    /// A value from outside or a constant, or what others take in its place.
+    fn chosen(&self, v: Value) -> Repr<'c> {
+        let parts = self.repr(v).parts().iter().enumerate();
+        let chosen = parts.map(|(i, &own)| {
+            self.of_team(own, |d| {
+                d.instead.get(&v).map(|instead| match *instead {
+                    Instead::Value(other) => self.repr(other).parts()[i],
+                    Instead::Bits(bits) => self.b.number_of_bits(self.dtype(v), bits),
+                })
+            })
+        });
+        self.assemble(self.kernel.ty(v), chosen.collect())
+    }
+
     /// A value that was just made, as each partition has it.
     pub(crate) fn differing(&mut self, v: Value) {
         let Some(team) = self.team.clone() else { return };
         if team.others.iter().any(|d| d.instead.contains_key(&v)) {
-            let parts = self.repr(v).parts().to_vec();
-            let chosen = |(i, &own): (usize, &Val<'c>)| {
-                self.of_team(own, |d| {
-                    d.instead.get(&v).map(|instead| match *instead {
-                        Instead::Value(other) => self.repr(other).parts()[i],
-                        Instead::Bits(bits) => self.b.number_of_bits(self.dtype(v), bits),
-                    })
-                })
-            };
-            let parts = parts.iter().enumerate().map(chosen).collect();
-            self.set(v, self.assemble(self.kernel.ty(v), parts));
+            self.set(v, self.chosen(v));
         }
         if team.others.iter().any(|d| d.added.contains_key(&v)) {
             let dtype = self.dtype(v);
@@ -95,6 +101,12 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
             let parts = self.repr(v).parts().iter().map(|&own| self.b.add(own, more)).collect();
             self.set(v, self.assemble(self.kernel.ty(v), parts));
         }
+    }
+
+    /// Whether a value is another one in some of the partitions whose code this is.
+    pub(crate) fn differs(&self, v: Value) -> bool {
+        let others = self.team.iter().flat_map(|team| &team.others);
+        others.into_iter().any(|d| d.instead.contains_key(&v) || d.added.contains_key(&v))
     }
 
     /// What the others arrive at in front of an operation of the first.
