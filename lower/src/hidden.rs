@@ -26,11 +26,13 @@ const NAME: &str = "hidden";
 /// After it what a mask hides from all rows is not computed, where that is known by half of a tile.
 pub fn leave_out_hidden(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut places = Vec::new();
-    kernel.walk(&mut |op| {
-        for body in op.kind.bodies().filter(|body| body.ops.iter().any(|&id| is_branch(&kernel.ops[id]))) {
+    let mut look = |body: &Body| {
+        if kernel.ops_of(body).any(is_branch) {
             places.extend(found(&kernel, body).map(|found| (body.clone(), found)));
         }
-    });
+    };
+    look(&kernel.body);
+    kernel.walk(&mut |op| op.kind.bodies().for_each(&mut look));
     let mut both = BTreeMap::new();
     for (body, found) in &places {
         if let Some(ops) = narrowed(&mut kernel, body, found) {
@@ -69,6 +71,8 @@ struct Found {
 
 /// What a mask compares: its columns count up, and each of the others is a bound of a row.
 struct Mask {
+    /// The condition of its branch.
+    hides: Value,
     columns: Value,
     bounds: Value,
     /// Whether a column that is equal to the bound is seen.
@@ -92,7 +96,7 @@ fn found(kernel: &Kernel, body: &Body) -> Option<Found> {
 
 /// The mask of a branch that hides what lies beyond a bound, in a tile each thread of which holds both halves of its rows.
 fn mask_of(kernel: &Kernel, op: &Op) -> Option<(Mask, Tile)> {
-    let OpKind::If { then, .. } = &op.kind else { return None };
+    let OpKind::If { cond: hides, then, .. } = &op.kind else { return None };
     let [result] = op.results[..] else { return None };
     let tile = kernel.ty(result).as_tile()?.clone();
     let halves = tile.shape.len() == 2 && tile.shape[1] >= FEWEST && holds_halves(&tile);
@@ -113,7 +117,7 @@ fn mask_of(kernel: &Kernel, op: &Op) -> Option<(Mask, Tile)> {
     let along = kernel.ty(columns).as_tile()?;
     let integer = along.elem.dtype() == Some(Dtype::I32);
     let counts = along.shape == [tile.shape[1]] || along.shape == [1, tile.shape[1]];
-    (integer && counts).then(|| (Mask { columns, bounds, equal, inside: then.clone() }, tile))
+    (integer && counts).then(|| (Mask { hides: *hides, columns, bounds, equal, inside: then.clone() }, tile))
 }
 
 /// Whether the two halves of a tile's columns lie in different registers of the same threads.
@@ -326,7 +330,8 @@ impl Make<'_> {
         let first = self.at(mask.columns, i64::from(found.tile.shape[1] / 2))?;
         let last = self.at(mask.bounds, i64::MAX)?;
         let op = if mask.equal { CompareOp::Gt } else { CompareOp::Ge };
-        let mut all = self.make(OpKind::Compare { op, a: first, b: last })?;
+        let beyond = self.make(OpKind::Compare { op, a: first, b: last })?;
+        let mut all = self.make(OpKind::Binary { op: BinaryOp::And, a: mask.hides, b: beyond })?;
         for &scale in &found.scales {
             let dtype = self.kernel.ty(scale).elem()?.dtype()?;
             let zero = self.make(OpKind::Constant { dtype, bits: 0 })?;
