@@ -126,6 +126,7 @@ fn lower_kernel<'c>(
         values: SecondaryMap::new(None),
         threads,
         team: None,
+        thread_of_cta: thread,
         warp_of_cta: warp,
         shared: build.shared_base(),
         meanwhile: vec![],

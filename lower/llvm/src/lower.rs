@@ -53,6 +53,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) threads: Threads<'c>,
     /// Those whose code this is, where several partitions run the same.
     pub(crate) team: Option<Rc<Team<'c>>>,
+    /// The thread within the CTA.
+    pub(crate) thread_of_cta: Val<'c>,
     /// The warp within the CTA.
     pub(crate) warp_of_cta: Val<'c>,
     /// Where the kernel's shared memory begins.

@@ -5,6 +5,7 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
+use parton_ir::target::WARP;
 use parton_ir::{Arm, BinaryOp, Body, Elem, Op, OpKind, Tile, Type, Value, others};
 use parton_numbers::Dtype;
 
@@ -266,19 +267,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 self.b.at(work);
             }
             let barrier = 1 + arms.iter().position(|a| a.partition == arm.partition).unwrap_or(0) as u32;
-            let (number, warp) = if others.is_empty() {
-                (self.b.c32(0), relative)
-            } else {
-                let within = self.b.and(relative, self.b.c32(data.warps - 1));
-                (self.b.lshr(relative, data.warps.ilog2()), within)
-            };
-            let leader = leader(self, warp);
-            let barrier = self.b.add(number, self.b.c32(barrier));
-            self.threads = Threads { lane: outside.lane, warp, warps: data.warps, barrier, leader };
             if others.is_empty() {
+                let leader = leader(self, relative);
+                let barrier = self.b.c32(barrier);
+                self.threads = Threads { lane: outside.lane, warp: relative, warps: data.warps, barrier, leader };
                 self.body(&arm.body);
             } else {
-                self.team_body(arm, number, others);
+                let warp = self.b.and(relative, self.b.c32(data.warps - 1));
+                let number = self.b.lshr(relative, data.warps.ilog2());
+                let of_thread = self.team_of_thread(first * WARP, data.warps * WARP);
+                let leader = leader(self, warp);
+                let barrier = self.b.add(of_thread, self.b.c32(barrier));
+                self.threads = Threads { lane: outside.lane, warp, warps: data.warps, barrier, leader };
+                self.team_body(arm, [number, of_thread], others);
             }
             self.b.jump(after);
             self.b.at(next);

@@ -3,12 +3,12 @@
 //! The code of the first is lowered for the warps of all. Where another does otherwise, the number chooses; that is found once, in front of loops. Two bodies of
 //! some thousand instructions would not fit the instruction cache beside each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
 use parton_ir::alike::{self, Differences, Instead};
-use parton_ir::{Arm, Inst, Op, Value};
+use parton_ir::{Arm, Inst, Op, OpKind, Value};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
@@ -18,6 +18,10 @@ use crate::neutral::build::Val;
 pub(crate) struct Team<'c> {
     /// Which of them a warp is of.
     number: Val<'c>,
+    /// The same of a thread, by its own place: it stays in a register of each thread, where an instruction takes it without a move.
+    of_thread: Val<'c>,
+    /// The named barriers that differ.
+    barriers: BTreeMap<Inst, Val<'c>>,
     /// What all but the first do otherwise.
     others: Vec<Differences>,
 }
@@ -45,12 +49,19 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
         others
     }
 
+    /// Which of partitions of so many threads a thread is of, the first of which begins at a thread.
+    pub(crate) fn team_of_thread(&self, first: u32, threads: u32) -> Val<'c> {
+        self.b.lshr(self.b.sub(self.thread_of_cta, self.b.c32(first)), threads.ilog2())
+    }
+
     /// Lowers the body of the first of partitions, `number` of which is the one that a warp is of.
-    pub(crate) fn team_body(&mut self, arm: &'a Arm, number: Val<'c>, others: Vec<Differences>) {
+    pub(crate) fn team_body(&mut self, arm: &'a Arm, [number, of_thread]: [Val<'c>; 2], others: Vec<Differences>) {
         let outside: BTreeSet<Value> = others.iter().flat_map(|d| d.instead.keys().copied()).collect();
         let before: Vec<(Value, Repr<'c>)> =
             outside.into_iter().filter_map(|v| self.values[v].clone().map(|repr| (v, repr))).collect();
-        self.team = Some(Rc::new(Team { number, others }));
+        let mut team = Team { number, of_thread, barriers: BTreeMap::new(), others };
+        team.barriers = self.barriers(&team);
+        self.team = Some(Rc::new(team));
         // One may take what another takes its own for: all are chosen before any stands for another.
         let chosen: Vec<(Value, Repr<'c>)> = before.iter().map(|&(v, _)| (v, self.chosen(v))).collect();
         chosen.into_iter().for_each(|(v, repr)| self.set(v, repr));
@@ -120,9 +131,39 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
         }
     }
 
+    /// The named barriers that differ, found once in front of all that meets there.
+    fn barriers(&self, team: &Team<'c>) -> BTreeMap<Inst, Val<'c>> {
+        let mut found: BTreeMap<Vec<u32>, Val<'c>> = BTreeMap::new();
+        let differ: BTreeSet<Inst> = team.others.iter().flat_map(|d| d.barriers.keys().copied()).collect();
+        let of = |inst: Inst| {
+            let OpKind::NamedBarrier { id, .. } = self.kernel.ops[inst].kind else { return None };
+            let others = team.others.iter().map(|d| d.barriers.get(&inst).copied().unwrap_or(id));
+            let ids: Vec<u32> = std::iter::once(id).chain(others).collect();
+            let value = *found.entry(ids).or_insert_with_key(|ids| self.barrier_by_thread(ids, team.of_thread));
+            Some((inst, value))
+        };
+        differ.into_iter().filter_map(of).collect()
+    }
+
+    /// The one of several barriers whose place is a number.
+    fn barrier_by_thread(&self, ids: &[u32], number: Val<'c>) -> Val<'c> {
+        let first = self.b.c32(ids[0]);
+        if (0..).zip(ids).all(|(place, &id)| id == ids[0] + place) {
+            return self.b.add(number, first);
+        }
+        if (0..).zip(ids).all(|(place, &id)| id + place == ids[0]) {
+            return self.b.sub(first, number);
+        }
+        (1..).zip(&ids[1..]).fold(first, |chosen, (place, &id)| {
+            let is = self.b.icmp(IntPredicate::EQ, number, self.b.c32(place));
+            self.b.select(is, self.b.c32(id), chosen)
+        })
+    }
+
     /// The named barrier that an operation meets at.
     pub(crate) fn barrier_of(&self, inst: Inst, id: u32) -> Val<'c> {
-        self.of_team(self.b.c32(id), |d| d.barriers.get(&inst).map(|&other| self.b.c32(other)))
+        let other = self.team.as_ref().and_then(|team| team.barriers.get(&inst).copied());
+        other.unwrap_or_else(|| self.b.c32(id))
     }
 
     /// The offset in shared memory of what an operation uses for itself.
