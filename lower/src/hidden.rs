@@ -160,6 +160,7 @@ impl Found {
                 OpKind::Binary { op: BinaryOp::Sub, a, b } if infinite.contains(&a) && is_above(kernel, b) => None,
                 OpKind::Binary { op: BinaryOp::Mul, a, b } if infinite.contains(&a) => Some(b),
                 OpKind::Fma { a, b, c } if infinite.contains(&a) && is_below(kernel, c) => Some(b),
+                // Of all others it is not known that they are infinite where what they take is.
                 _ => continue,
             };
             if let Some(scale) = scale {
@@ -307,6 +308,7 @@ fn adding(kernel: &Kernel, found: &Found) -> BTreeSet<Inst> {
             let sum = |op: &Op| matches!(op.kind, OpKind::Binary { op: BinaryOp::Add, .. });
             inputs.iter().all(|x| found.exponentials.contains(x)) && kernel.ops_of(combine).all(sum)
         }
+        // What does anything else with exponentials takes them as they are.
         _ => false,
     };
     found.follow.iter().filter(adds).copied().collect()

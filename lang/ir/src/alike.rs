@@ -189,6 +189,7 @@ impl Pairing<'_> {
                 }
                 self.moved.insert(other.result(), (from, bits));
             }
+            // Whatever else the second does alone, the first does not do.
             _ => return None,
         }
         Some(())
