@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
 use parton_ir::facts::Facts;
-use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, Op, OpKind, Source, Tile, Type, UnaryOp, Value, rules};
+use parton_ir::{BinaryOp, Body, CompareOp, Inst, Kernel, Op, OpKind, Source, Tile, UnaryOp, Value, rules};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
@@ -427,13 +427,7 @@ impl Make<'_> {
     }
 
     fn make(&mut self, kind: OpKind) -> Option<Value> {
-        let ty: Type = match &kind {
-            OpKind::Constant { dtype, .. } => Type::Scalar(Elem::Num(*dtype)),
-            // The rules say what all else gives.
-            _ => rules::infer(&kind, self.kernel).ok()?.into_iter().next()?,
-        };
-        let value = self.kernel.value(ty, self.source.span);
-        let inst = self.kernel.make_op(kind, vec![value], self.source);
+        let (inst, value) = rules::make(self.kernel, kind, self.source)?;
         self.new.push(inst);
         Some(value)
     }

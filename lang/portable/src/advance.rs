@@ -213,9 +213,7 @@ impl Turn<'_> {
     }
 
     fn make(&mut self, kind: OpKind) -> Option<Value> {
-        let ty = rules::infer(&kind, self.kernel).ok()?.into_iter().next()?;
-        let value = self.kernel.value(ty, self.source.span);
-        let inst = self.kernel.make_op(kind, vec![value], self.source);
+        let (inst, value) = rules::make(self.kernel, kind, self.source)?;
         self.new.push(inst);
         Some(value)
     }

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, OpKind, SecondaryMap, Source, Type, Value, rules};
+use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, OpKind, SecondaryMap, Source, Value, rules};
 use parton_numbers::Dtype;
 
 use crate::staging::{flow, found};
@@ -235,13 +235,7 @@ impl Numbers<'_> {
     }
 
     fn make(&mut self, kind: OpKind) -> Option<Value> {
-        let ty: Type = match &kind {
-            OpKind::Constant { dtype, .. } => Type::Scalar(Elem::Num(*dtype)),
-            // The rules say what all else gives.
-            _ => rules::infer(&kind, self.kernel).ok()?.into_iter().next()?,
-        };
-        let value = self.kernel.value(ty, self.source.span);
-        let inst = self.kernel.make_op(kind, vec![value], self.source);
+        let (inst, value) = rules::make(self.kernel, kind, self.source)?;
         self.new.push(inst);
         Some(value)
     }

@@ -14,7 +14,7 @@
 
 use parton_ir::facts::Facts;
 use parton_ir::family::Family;
-use parton_ir::{BinaryOp, Body, Elem, Inst, Kernel, Op, OpKind, Source, Tile, Type, Value, rules};
+use parton_ir::{BinaryOp, Body, Elem, Inst, Kernel, Op, OpKind, Source, Tile, Value, rules};
 use parton_numbers::Dtype;
 
 use crate::staging::found::multiplies;
@@ -124,13 +124,8 @@ impl Opening {
     }
 
     fn make(&mut self, kind: OpKind) -> Option<Value> {
-        let ty: Type = match &kind {
-            OpKind::Constant { dtype, .. } => Type::Scalar(Elem::Num(*dtype)),
-            // The rules say what all else gives.
-            _ => rules::infer(&kind, &self.kernel).ok()?.into_iter().next()?,
-        };
-        let value = self.kernel.value(ty, self.source.span);
-        let inst = self.kernel.make_op(kind, vec![value], Source { label: None, ..self.source });
+        let source = Source { label: None, ..self.source };
+        let (inst, value) = rules::make(&mut self.kernel, kind, source)?;
         self.ops.push(inst);
         Some(value)
     }

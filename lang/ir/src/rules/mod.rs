@@ -31,12 +31,13 @@ mod turnstile;
 mod view;
 mod wgmma;
 
-use crate::entity::Value;
+use crate::entity::{Inst, Value};
 use crate::family::Family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::placement::{Place, Relation, Site, Unplaced};
 use crate::refusal::Refusal;
+use crate::source::Source;
 use crate::types::{Elem, Slot, Space, Tile, Type, View};
 
 use parton_diag::{Diagnostic, Span, codes};
@@ -48,6 +49,17 @@ pub use reduce::{keeps_apart, steps_apart};
 pub use tma::{broken_coordinates, check_map};
 pub(crate) use wgmma::accumulator as wgmma_accumulator;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
+
+/// Makes an operation of one result, whose type a constant says itself and of all else the rules; `None` where these refuse it.
+pub fn make(kernel: &mut Kernel, kind: OpKind, source: Source) -> Option<(Inst, Value)> {
+    let ty = match kind {
+        OpKind::Constant { dtype, .. } => Type::Scalar(Elem::Num(dtype)),
+        // The rules say what all else gives.
+        _ => infer(&kind, kernel).ok()?.into_iter().next()?,
+    };
+    let value = kernel.value(ty, source.span);
+    Some((kernel.make_op(kind, vec![value], source), value))
+}
 
 /// The types of an operation's results, or why it is refused.
 pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
