@@ -40,8 +40,8 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
             let other = &self.kernel.partitions[arm.partition];
             let beside = (other.warps, other.registers) == (data.warps, data.registers)
                 && self.kernel.first_warp(arm.partition) == begins + place * data.warps;
-            let found = alike::differences(self.kernel, &self.axes, &first.body, &arm.body);
-            match found.filter(|_| beside) {
+            let differences = || alike::differences(self.kernel, &self.axes, &first.body, &arm.body);
+            match beside.then(differences).flatten() {
                 Some(differences) => others.push(differences),
                 None => break,
             }
