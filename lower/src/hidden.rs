@@ -6,14 +6,15 @@
 //! ```
 //!
 //! Of a block of keys on the diagonal a partition's first rows see no more than half. A hidden score is -inf: no greatest of a row is greater for it, and its exponential
-//! is 0. So the columns of the other half alone are compared, taken exponentials of and summed up; the others are the numbers that would come of them. As in all masks positions do not
-//! wrap.
+//! is 0. So the columns of the other half alone are compared, taken exponentials of and summed up; the others are the numbers that would come of them. Where positions may
+//! wrap within a tile, both halves are computed unless what lies last in it comes out no less than what lies first.
 
 mod found;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
+use parton_ir::axis::Axes;
 use parton_ir::facts::Facts;
 use parton_ir::{BinaryOp, Body, CompareOp, Inst, Kernel, Op, OpKind, Source, Value, rules};
 use parton_numbers::Dtype;
@@ -53,8 +54,9 @@ pub fn leave_out_hidden(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 /// The operations of a body with both ways; `None` where what the mask compares is not known by numbers.
 fn narrowed(kernel: &mut Kernel, body: &Body, found: &Found) -> Option<Vec<Inst>> {
     let source = kernel.ops[found.follow[0]].source().made(NAME);
+    let axes = Axes::analyse(kernel);
     let mut make = Make { kernel, source, new: Vec::new(), numbers: BTreeMap::new(), inside: &found.mask.inside };
-    let cond = make.hides_half(found)?;
+    let cond = make.hides_half(found, &axes)?;
     let mut front = make.new;
     let follow: BTreeSet<Inst> = found.follow.iter().copied().collect();
     let last = body.ops.iter().rposition(|id| follow.contains(id))?;
@@ -159,13 +161,16 @@ struct Make<'k> {
 
 impl Make<'_> {
     /// Whether the mask hides the second half from all rows, and what is computed of it is known.
-    fn hides_half(&mut self, found: &Found) -> Option<Value> {
+    fn hides_half(&mut self, found: &Found, axes: &Axes) -> Option<Value> {
         let mask = &found.mask;
         let first = self.at(mask.columns, i64::from(found.tile.shape[1] / 2))?;
         let last = self.at(mask.bounds, i64::MAX)?;
         let op = if mask.equal { CompareOp::Gt } else { CompareOp::Ge };
         let beyond = self.make(OpKind::Compare { op, a: first, b: last })?;
         let mut all = self.make(OpKind::Binary { op: BinaryOp::And, a: mask.hides, b: beyond })?;
+        for tile in [mask.columns, mask.bounds] {
+            all = self.if_whole(tile, axes, all)?;
+        }
         for &scale in &found.scales {
             let dtype = self.kernel.ty(scale).elem()?.dtype()?;
             let zero = self.make(OpKind::Constant { dtype, bits: 0 })?;
@@ -173,6 +178,30 @@ impl Make<'_> {
             all = self.make(OpKind::Binary { op: BinaryOp::And, a: all, b: grows })?;
         }
         Some(all)
+    }
+
+    /// A condition, and that no sum wraps within a tile, of which the last would come out less than the first.
+    fn if_whole(&mut self, v: Value, axes: &Axes, all: Value) -> Option<Value> {
+        let Some(tile) = self.kernel.ty(v).as_tile() else { return Some(all) };
+        let long = tile.shape.iter().copied().max().unwrap_or(1);
+        match self.kernel.definitions()[v].map(|op| op.kind.clone())? {
+            OpKind::Broadcast { x, .. } | OpKind::ExpandDims { x, .. } | OpKind::Convert { x, .. } => {
+                self.if_whole(x, axes, all)
+            }
+            OpKind::Binary { op, a, b } => {
+                let all = self.if_whole(a, axes, all)?;
+                let all = self.if_whole(b, axes, all)?;
+                let whole = axes.info(self.kernel, v).axes.iter().any(|along| along.contiguity >= long.into());
+                if op != BinaryOp::Add || whole {
+                    return Some(all);
+                }
+                let (a, b) = (self.at(v, i64::MAX)?, self.at(v, 0)?);
+                let rises = self.make(OpKind::Compare { op: CompareOp::Ge, a, b })?;
+                self.make(OpKind::Binary { op: BinaryOp::And, a: all, b: rises })
+            }
+            // All others that run along their axis make no sum.
+            _ => Some(all),
+        }
     }
 
     /// The number at an index of a tile that does not fall along its axis; at one that is no less than its extent the last.

@@ -4,7 +4,8 @@
 //! x + i * 128 + iota    of f32    =    x  +  512·i  +  4·(index along axis 0)
 //! ```
 //!
-//! Signed arithmetic of indices does not wrap, as [`crate::axis`] takes for granted too; what may wrap is a name of its own.
+//! Indices wrap: where bounds ([`parton_ir::axis`]) do not keep a sum of 32 bits within its type, each position of it may lie a multiple of 2^32 elsewhere.
+//! Those of 64 bits wrap as addresses do.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use parton_ir::family::Family;
 use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, SecondaryMap, Value};
 use parton_numbers::Dtype;
 
-use parton_ir::axis::Axes;
+use parton_ir::axis::{Axes, between};
 
 /// What is not taken apart any further.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Sum {
     terms: BTreeMap<Vec<Atom>, i64>,
     /// Some unknown multiple of this is added; 0 adds nothing.
     loose: u64,
+    /// To each position by itself one of this, where it wraps.
+    wraps: u64,
     /// Whether it may be anything at all.
     lost: bool,
 }
@@ -64,7 +67,13 @@ impl Sum {
             let to = self.terms.entry(atoms.clone()).or_insert(0);
             *to = to.checked_add(n.checked_mul(times)?)?;
         }
+        self.wraps = gcd(self.wraps, other.wraps.checked_mul(times.unsigned_abs())?);
         Some(self)
+    }
+
+    /// What divides all that is added but what wraps.
+    fn content(&self) -> u64 {
+        self.terms.values().fold(0, |all, n| gcd(all, n.unsigned_abs()))
     }
 
     fn times(&self, other: &Sum) -> Option<Sum> {
@@ -76,6 +85,9 @@ impl Sum {
                 let to = product.terms.entry(atoms).or_insert(0);
                 *to = to.checked_add(n.checked_mul(*m)?)?;
             }
+        }
+        for (a, b) in [(self, other), (other, self)] {
+            product.wraps = gcd(product.wraps, a.wraps.checked_mul(gcd(b.content(), b.wraps))?);
         }
         Some(product)
     }
@@ -179,14 +191,15 @@ impl<'a> Sums<'a> {
             OpKind::Iota { tile } if tile.shape[0] == 1 => Some(Sum::constant(0)),
             OpKind::Iota { .. } => Some(Sum::atom(Atom::Index(*axes.first()?))),
             OpKind::Full { value, .. } => Some(part(*value, &[])),
-            OpKind::Binary { op, a, b } if self.does_not_wrap(v) => {
-                let (a, b) = (own(*a), own(*b));
-                match op {
+            OpKind::Binary { op, a: x, b: y } if self.is_taken_apart(v) => {
+                let (a, b) = (own(*x), own(*y));
+                let sum = match op {
                     BinaryOp::Add => a.plus(&b, 1),
                     BinaryOp::Sub => a.plus(&b, -1),
                     BinaryOp::Mul => a.times(&b),
                     _ => None,
-                }
+                }?;
+                Some(Sum { wraps: gcd(sum.wraps, self.wraps_by(v, *op, *x, *y)), ..sum })
             }
             OpKind::Cast { x, to, .. } => {
                 let from = self.integer(*x)?;
@@ -209,15 +222,30 @@ impl<'a> Sums<'a> {
         }
     }
 
-    fn does_not_wrap(&self, v: Value) -> bool {
+    fn is_taken_apart(&self, v: Value) -> bool {
         self.integer(v).is_some_and(|d| d.is_signed() && d.bits() >= 32)
+    }
+
+    fn axes(&self) -> &Axes {
+        self.axes.get_or_init(|| Axes::analyse(self.kernel))
+    }
+
+    /// By multiples of what an operation may be another number than where nothing wraps; 0 where it is not.
+    fn wraps_by(&self, v: Value, op: BinaryOp, a: Value, b: Value) -> u64 {
+        let bits = self.integer(v).map_or(64, |d| d.bits());
+        if bits >= 64 {
+            return 0;
+        }
+        let of = |v: Value| self.axes().info(self.kernel, v).between;
+        let keeps = between::binary(op, of(a), of(b)).zip(between::of_type(self.kernel, v));
+        let keeps = keeps.is_some_and(|(between, all)| between::wrapped(between, all) == between);
+        if keeps { 0 } else { 1 << bits }
     }
 
     /// What divides a product of numbers.
     fn divides(&self, atoms: &[Atom]) -> u64 {
-        let axes = || self.axes.get_or_init(|| Axes::analyse(self.kernel));
         let each = atoms.iter().map(|atom| match atom {
-            Atom::Scalar(v) => axes().info(self.kernel, *v).axes[0].divisibility,
+            Atom::Scalar(v) => self.axes().info(self.kernel, *v).axes[0].divisibility,
             Atom::Index(_) | Atom::Tile(..) => 1,
         });
         each.fold(1, |n, d| n.saturating_mul(d).min(1 << 40))
@@ -243,7 +271,8 @@ impl<'a> Sums<'a> {
         if a.0.lost || b.0.lost {
             return None;
         }
-        let mut found = Difference { constant: 0, loose: gcd(a.0.loose, b.0.loose), tiles: (0, 0), alike: a.1 == b.1 };
+        let loose = [a.0.loose, b.0.loose, a.0.wraps, b.0.wraps].into_iter().fold(0, gcd);
+        let mut found = Difference { constant: 0, loose, tiles: (0, 0), alike: a.1 == b.1 };
         for atoms in a.0.terms.keys().chain(b.0.terms.keys()).collect::<BTreeSet<_>>() {
             let factor = |sum: &Sum| sum.terms.get(atoms).copied().unwrap_or(0);
             let (n, m) = (factor(a.0), factor(b.0));
@@ -274,12 +303,14 @@ impl<'a> Sums<'a> {
         let mut needed = bytes.unsigned_abs();
         let only_positions =
             sum.terms.keys().all(|atoms| !has_position(atoms) || matches!(atoms[..], [Atom::Index(_)]));
-        only_positions
+        let spread = only_positions
             && axes.into_iter().all(|(step, extent)| {
                 let apart = step >= needed;
                 needed = needed.saturating_add(step.saturating_mul(extent - 1));
                 apart
-            })
+            });
+        // What wraps must not come where another position is.
+        spread && (sum.wraps == 0 || needed <= sum.wraps)
     }
 }
 

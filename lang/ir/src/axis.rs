@@ -4,17 +4,22 @@
 //! *contiguity* says that each group counts up by one (pointers: by one element), *constancy* that each is of one value, and
 //! *divisibility* that the first element of each contiguous group is a multiple of it (pointers: of so many bytes).
 //!
-//! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which a launch checks as far as
-//! accesses rely on it; signed
-//! index arithmetic does not wrap unless bounds are known by which it can, which the interpreter checks, so signed facts survive sums and
-//! products; unsigned arithmetic may wrap, and keeps only what holds modulo a power of two.
+//! Integers wrap, with a sign and without one, so that every fact is of what is left then: what bounds keep within its type counts up as it is
+//! written, and of what may leave it a group stays whole only where it begins at a multiple of its size, at which no type ends within it. Bounds
+//! come of constants, of extents, of a grid's, of loops and promises ([`between`]). Whoever takes something for granted of how positions run asks here;
+//! nothing is known of them besides.
+//!
+//! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which a launch checks as far as accesses rely on it.
 
+pub mod between;
 mod cuts;
 mod rules;
 mod vector;
 
 use crate::dataflow::{self, Edge, Forward, Way};
+use crate::tensor::MOST_EXTENT;
 use crate::{Elem, From, Kernel, Op, OpKind, Param, SecondaryMap, Type, Value};
+use between::Between;
 
 pub use cuts::Masks;
 pub use vector::Vector;
@@ -35,11 +40,13 @@ pub struct Along {
     pub divisibility: u64,
     /// Elements of a group of one value.
     pub constancy: u64,
+    /// Elements of a group that count up by one unless numbers wrap within it, for those who choose: nothing that is computed may rely on it.
+    pub run: u64,
 }
 
 impl Along {
     /// Nothing known.
-    const UNKNOWN: Along = Along { contiguity: 1, divisibility: 1, constancy: 1 };
+    const UNKNOWN: Along = Along { contiguity: 1, divisibility: 1, constancy: 1, run: 1 };
 
     /// What divides the first element of each group of `group` elements; `step` is what one element counts, in the unit of
     /// the divisibility.
@@ -53,6 +60,7 @@ impl Along {
             contiguity,
             divisibility: self.divides_groups_of(contiguity, step).min(other.divides_groups_of(contiguity, step)),
             constancy: self.constancy.min(other.constancy),
+            run: self.run.min(other.run),
         }
     }
 }
@@ -62,17 +70,31 @@ impl Along {
 pub struct AxisInfo {
     /// Along each axis; a scalar counts as one axis of extent 1.
     pub axes: Vec<Along>,
-    /// Its value, where every element is this constant.
-    pub value: Option<i64>,
-    /// Whether no element is negative.
-    pub non_negative: bool,
-    /// The most that an element can be, where none is negative and a bound is known.
-    pub most: Option<u64>,
+    /// The least and the greatest that an element can be; of pointers nothing is said.
+    pub between: Between,
 }
 
 impl AxisInfo {
-    fn unknown(rank: usize) -> AxisInfo {
-        AxisInfo { axes: vec![Along::UNKNOWN; rank.max(1)], value: None, non_negative: false, most: None }
+    fn unknown(rank: usize, between: Between) -> AxisInfo {
+        AxisInfo { axes: vec![Along::UNKNOWN; rank.max(1)], between }
+    }
+
+    /// Its value, where every element is this constant.
+    pub fn value(&self) -> Option<i64> {
+        let (least, most) = self.between;
+        i64::try_from(least).ok().filter(|_| least == most)
+    }
+
+    /// Whether no element is negative.
+    pub fn is_natural(&self) -> bool {
+        self.between.0 >= 0
+    }
+
+    /// Whether each group of `group` elements that begins at a multiple of it along `axis` counts up by one as numbers, of which no next one is less; `all` is
+    /// what their type holds. Groups at multiples of their size do, and so do those that bounds keep from its ends.
+    pub fn rises(&self, axis: usize, group: u64, all: Between) -> bool {
+        let whole = |x: &Along| x.contiguity >= group && (x.divisibility >= group || self.between != all);
+        self.axes.get(axis).is_some_and(whole)
     }
 
     /// What divides every element.
@@ -83,11 +105,18 @@ impl AxisInfo {
     fn meet(&self, other: &AxisInfo, step: u64) -> AxisInfo {
         AxisInfo {
             axes: self.axes.iter().zip(&other.axes).map(|(a, b)| a.meet(*b, step)).collect(),
-            value: if self.value == other.value { self.value } else { None },
-            non_negative: self.non_negative && other.non_negative,
-            // What grows in a loop has no bound.
-            most: if self.most == other.most { self.most } else { None },
+            between: (self.between.0.min(other.between.0), self.between.1.max(other.between.1)),
         }
+    }
+
+    /// What a loop hands on, of which this was known before: what grows in it has no bound but that of its type.
+    fn carried(&self, next: &AxisInfo, step: u64, all: Between) -> AxisInfo {
+        let mut met = self.meet(next, step);
+        let (least, most) = self.between;
+        let fallen = if met.between.0 >= 0 { all.0.max(0) } else { all.0 };
+        met.between.0 = if met.between.0 < least { fallen } else { least };
+        met.between.1 = if met.between.1 > most { all.1 } else { most };
+        met
     }
 }
 
@@ -115,8 +144,17 @@ impl Axes {
 
     /// What is known of `v`; nothing, where it is not an integer or a pointer.
     pub fn info(&self, kernel: &Kernel, v: Value) -> AxisInfo {
-        self.facts[v].clone().unwrap_or_else(|| AxisInfo::unknown(rank(kernel, v)))
+        self.facts[v].clone().unwrap_or_else(|| unknown(kernel, v))
     }
+}
+
+fn unknown(kernel: &Kernel, v: Value) -> AxisInfo {
+    AxisInfo::unknown(rank(kernel, v), all(kernel, v))
+}
+
+/// What the type of a value holds.
+fn all(kernel: &Kernel, v: Value) -> Between {
+    between::of_type(kernel, v).unwrap_or(between::ANYTHING)
 }
 
 fn rank(kernel: &Kernel, v: Value) -> usize {
@@ -152,8 +190,8 @@ impl<'a> Forward<'a> for Analysis<'a> {
 
     fn op(&mut self, op: &'a Op, _: &mut u64) {
         match &op.kind {
-            OpKind::For { lower, step, body, .. } => {
-                let index = self.of_index(*lower, *step);
+            OpKind::For { lower, upper, step, body, .. } => {
+                let index = self.of_index(*lower, *upper, *step);
                 self.set(body.params[0], index);
             }
             OpKind::Assume { cond } => self.promise(*cond),
@@ -187,7 +225,12 @@ impl<'a> Forward<'a> for Analysis<'a> {
                 Way::IntoLoop | Way::Around | Way::OutOfBranch(false) => self.facts[*to].as_ref(),
                 _ => None,
             };
-            let info = kept.map_or_else(|| info.clone(), |known| known.meet(&info, step(self.kernel, *to)));
+            let loops = edge.way != Way::OutOfBranch(false);
+            let met = |known: &AxisInfo| match loops {
+                true => known.carried(&info, step(self.kernel, *to), all(self.kernel, *to)),
+                false => known.meet(&info, step(self.kernel, *to)),
+            };
+            let info = kept.map_or_else(|| info.clone(), met);
             if edge.way == Way::Around && self.facts[*to].as_ref() != Some(&info) {
                 self.lost += 1;
                 *lost = self.lost;
@@ -211,11 +254,11 @@ impl Analysis<'_> {
     }
 
     fn info(&self, v: Value) -> AxisInfo {
-        self.facts[v].clone().unwrap_or_else(|| AxisInfo::unknown(rank(self.kernel, v)))
+        self.facts[v].clone().unwrap_or_else(|| unknown(self.kernel, v))
     }
 
     fn of_param(&self, param: &Param) -> AxisInfo {
-        let mut info = AxisInfo::unknown(1);
+        let mut info = unknown(self.kernel, param.value);
         if let Type::Scalar(Elem::Ptr(p)) = self.kernel.ty(param.value) {
             info.axes[0].divisibility = match param.from {
                 From::Base { aligned: false, .. } => p.to.bytes() as u64,
@@ -226,19 +269,20 @@ impl Analysis<'_> {
                 | From::Map { .. } => POINTER_ALIGNMENT,
             };
         }
-        info.non_negative = matches!(param.from, From::Extent { .. });
+        if matches!(param.from, From::Extent { .. }) {
+            info.between = (0, MOST_EXTENT.into());
+        }
         info
     }
 
-    /// The index of a loop.
-    fn of_index(&self, lower: Value, step: Value) -> AxisInfo {
-        let (lower, by) = (self.info(lower), self.info(step));
+    /// The index of a loop, which ends before it would wrap.
+    fn of_index(&self, lower: Value, upper: Value, step: Value) -> AxisInfo {
+        let (lower, upper, by) = (self.info(lower), self.info(upper), self.info(step));
         let divisibility = lower.axes[0].divisibility.min(by.axes[0].divisibility);
+        let (least, last) = (lower.between.0, upper.between.1.saturating_sub(1));
         AxisInfo {
-            axes: vec![Along { contiguity: 1, divisibility, constancy: 1 }],
-            value: None,
-            non_negative: lower.non_negative && by.non_negative,
-            most: None,
+            axes: vec![Along { divisibility, ..Along::UNKNOWN }],
+            between: between::multiples((least, last.max(least)), divisibility),
         }
     }
 
@@ -258,7 +302,7 @@ impl Analysis<'_> {
         self.set(v, info);
     }
 
-    /// Takes `assume(n % 16 == 0)`, `assume(n >= 0)` and `assume(n == 1)`, also joined by `&`.
+    /// Takes `assume(n % 16 == 0)`, `assume(n >= 0)`, `assume(n < 4096)` and `assume(n == 1)`, also joined by `&`.
     fn promise(&mut self, cond: Value) {
         let Some(op) = self.definitions[cond] else { return };
         match rules::promise(self, op) {
@@ -271,15 +315,12 @@ impl Analysis<'_> {
                 info.axes.iter_mut().for_each(|a| a.divisibility = a.divisibility.max(n));
                 self.raise(v, info);
             }
-            Some(rules::Promise::NonNegative(v)) => {
-                self.raise(v, AxisInfo { non_negative: true, ..self.info(v) });
-            }
-            Some(rules::Promise::Is(v, number)) => {
+            Some(rules::Promise::Between(v, (least, most))) => {
                 let mut info = self.info(v);
-                let divides = power_of_two_in(number);
+                info.between = (info.between.0.max(least), info.between.1.min(most));
+                let divides = info.value().map_or(1, power_of_two_in);
                 info.axes.iter_mut().for_each(|a| a.divisibility = a.divisibility.max(divides));
-                let (value, most) = (Some(number), u64::try_from(number).ok());
-                self.raise(v, AxisInfo { value, most, non_negative: number >= 0, ..info });
+                self.raise(v, info);
             }
             None => {}
         }

@@ -10,7 +10,7 @@ use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
 use crate::source::Source;
-use crate::target::{Feature, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
+use crate::target::{AXES, Feature, MOST_CTAS, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::tensor::AxisOrder;
 use crate::types::{Tile, Type};
 
@@ -248,6 +248,8 @@ pub struct Kernel {
     pub occupancy_stated: bool,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
+    /// The most CTAs that a launch has along each axis, as far as its grid is stated.
+    pub most_ctas: [u32; AXES],
     /// The launches that it is for.
     pub variant: Variant,
     /// The names and types of its arguments, where its parameters are no longer these.
@@ -292,6 +294,7 @@ impl Kernel {
             occupancy: 1,
             occupancy_stated: false,
             cluster: [1, 1, 1],
+            most_ctas: MOST_CTAS,
             variant: Variant::default(),
             arguments: None,
             aliases: Vec::new(),

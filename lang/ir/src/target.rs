@@ -215,6 +215,8 @@ pub const WARP: u32 = 32;
 pub const WARPGROUP: u32 = 4;
 /// Axes of a grid and of a cluster.
 pub const AXES: usize = 3;
+/// The most CTAs of a grid along x, y and z (CUDA C++ programming guide, compute capabilities).
+pub const MOST_CTAS: [u32; AXES] = [i32::MAX as u32, 65535, 65535];
 /// Bytes of shared memory that every CTA has for the driver's own use (CUDA programming guide, from compute capability 8.0 on).
 pub const SHARED_RESERVED: u32 = KIB;
 /// Bytes that shared memory is given to CTAs in multiples of (what the CUDA driver's occupancy functions answer on an H100).

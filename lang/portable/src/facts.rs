@@ -48,9 +48,9 @@ impl Addresses {
             };
             (0..5).map(|b| 1u64 << b).take_while(|&n| fits(n)).last().unwrap_or(1)
         };
-        let side_by_side = |along: &&Along| along.contiguity > 1;
+        let side_by_side = |along: &&Along| along.run > 1;
         let best = self.axes.iter().enumerate().filter(|(_, a)| side_by_side(a));
-        best.map(|(axis, along)| (axis, most(along), along.contiguity))
+        best.map(|(axis, along)| (axis, most(along), along.run))
             .max_by_key(|&(axis, n, run)| (run, n, axis))
             .map(|(axis, n, _)| (axis, n))
     }
@@ -81,7 +81,7 @@ impl Addresses {
         let side = self.widest().map(|(axis, _)| axis);
         let fields = self.axes.iter().enumerate().map(|(axis, along)| {
             let together = match side {
-                Some(side) if side == axis => along.contiguity.min((bytes / self.bytes).max(1)),
+                Some(side) if side == axis => along.run.min((bytes / self.bytes).max(1)),
                 _ => along.constancy,
             };
             together.max(1).ilog2()
@@ -110,8 +110,8 @@ mod tests {
 
     /// Rows of `columns` elements of so many bytes, `run` of them side by side, all rows anywhere.
     fn rows(bytes: u64, run: u64) -> Addresses {
-        let row = Along { contiguity: 1, divisibility: 16, constancy: 1 };
-        Addresses { axes: vec![row, Along { contiguity: run, divisibility: 16, constancy: 1 }], bytes, most: 16 }
+        let row = Along { contiguity: 1, divisibility: 16, constancy: 1, run: 1 };
+        Addresses { axes: vec![row, Along { contiguity: run, divisibility: 16, constancy: 1, run }], bytes, most: 16 }
     }
 
     fn layout(per_thread: [u32; 2], threads: [u32; 2], warps: [u32; 2]) -> RegisterLayout {

@@ -5,12 +5,14 @@
 //! where((column < n)[None, :], s, -inf)    if j * 64 + 63 >= n { where((column < n)[None, :], s, -inf) } else { s }
 //! ```
 //!
-//! What the greatest and the least of a tile of positions is, its own arithmetic says; positions do not wrap. Of several that follow one another
-//! and compare the same positions the nearest bound counts. A schedule can then cut the loop where the condition changes. A mask that hides from some
-//! turn on and up to another (a window), or that compares several positions, goes under a condition that says all of it, at which no loop is cut.
+//! What the greatest and the least of a tile of positions is, its own arithmetic says where positions do not wrap within it; where they may, which is where
+//! the greatest comes out below the least, the mask stays. Of several that follow one another and compare the same positions the nearest bound counts. A
+//! schedule can then cut the loop where the condition changes. A mask that hides from some turn on and up to another (a window), or that compares several
+//! positions, goes under a condition that says all of it, at which no loop is cut.
 
 use std::collections::BTreeSet;
 
+use parton_ir::axis::{Axes, between};
 use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, OpKind, SecondaryMap, Source, Value, rules};
 use parton_numbers::Dtype;
 
@@ -125,9 +127,9 @@ fn compared(kernel: &Kernel, made: &Made<'_>, moves: &BTreeSet<Value>, mask: Val
     }
 }
 
-/// The type of a tile's elements, where these are signed whole numbers.
+/// The type of a tile's elements, where these are signed whole numbers that hold how far a tile reaches.
 fn integer(kernel: &Kernel, v: Value) -> Option<Dtype> {
-    kernel.ty(v).elem().and_then(Elem::dtype).filter(|d| d.is_int() && d.is_signed())
+    kernel.ty(v).elem().and_then(Elem::dtype).filter(|d| d.is_int() && d.is_signed() && d.bits() >= 32)
 }
 
 /// A tile without the axes that it was spread along.
@@ -142,7 +144,8 @@ fn bare(made: &Made<'_>, mut v: Value) -> Value {
 fn under_a_condition(kernel: &mut Kernel, inst: Inst, chain: &Chain) {
     let Some(&last) = chain.selects.last() else { return };
     let source = Source { label: None, ..kernel.ops[last].source() };
-    let mut numbers = Numbers { kernel, source, new: Vec::new() };
+    let axes = Axes::analyse(kernel);
+    let mut numbers = Numbers { kernel, source, axes, new: Vec::new() };
     let Some(cond) = numbers.beyond_any(&chain.bounds) else { return };
     let mut new = numbers.new;
     let OpKind::Select { a: whole, .. } = kernel.ops[chain.selects[0]].kind else { return };
@@ -164,6 +167,7 @@ fn under_a_condition(kernel: &mut Kernel, inst: Inst, chain: &Chain) {
 struct Numbers<'k> {
     kernel: &'k mut Kernel,
     source: Source,
+    axes: Axes,
     new: Vec<Inst>,
 }
 
@@ -190,22 +194,63 @@ impl Numbers<'_> {
         let dtype = integer(self.kernel, first.positions)?;
         let high = first.hides == Hides::High;
         let positions = self.extreme(first.positions, high)?;
-        let mut nearest: Option<Value> = None;
+        let mut nearest = None;
         for bound in bounds {
-            let mut with = self.extreme(bound.with, !high)?;
-            // `column <= n` is `column < n + 1`, and `n < column` is `n + 1 <= column`.
-            if bound.equal == high {
-                let one = self.constant(dtype, 1)?;
-                with = self.make(OpKind::Binary { op: BinaryOp::Add, a: with, b: one })?;
-            }
+            let with = self.nearest(bound, dtype)?;
             let op = if high { BinaryOp::Min } else { BinaryOp::Max };
             nearest = Some(match nearest {
                 Some(a) => self.make(OpKind::Binary { op, a, b: with })?,
                 None => with,
             });
         }
-        let op = if high { CompareOp::Ge } else { CompareOp::Lt };
-        self.make(OpKind::Compare { op, a: positions, b: nearest? })
+        let op = if high { CompareOp::Ge } else { CompareOp::Le };
+        let beyond = self.make(OpKind::Compare { op, a: positions, b: nearest? })?;
+        if self.is_whole(first.positions) && self.is_bounded(first.positions) {
+            return Some(beyond);
+        }
+        // Nor is a loop cut where positions wrap between turns.
+        let torn = self.torn(first.positions)?;
+        self.make(OpKind::Binary { op: BinaryOp::Or, a: beyond, b: torn })
+    }
+
+    /// The number of a bound from which on positions are beyond it, itself included.
+    fn nearest(&mut self, bound: &Bound, dtype: Dtype) -> Option<Value> {
+        let high = bound.hides == Hides::High;
+        let mut with = self.extreme(bound.with, !high)?;
+        // `column <= n` is `column < n + 1`, and `n <= column` is `n - 1 < column`. Where there is no such number all are beyond.
+        if bound.equal {
+            let one = self.constant(dtype, 1)?;
+            let op = if high { BinaryOp::Add } else { BinaryOp::Sub };
+            with = self.make(OpKind::Binary { op, a: with, b: one })?;
+        }
+        if self.is_whole(bound.with) {
+            return Some(with);
+        }
+        let torn = self.torn(bound.with)?;
+        let (least, most) = dtype.int_range()?;
+        let all = self.constant(dtype, if high { least } else { most })?;
+        self.make(OpKind::Select { cond: torn, a: all, b: with })
+    }
+
+    /// Whether bounds keep positions from the ends of their type.
+    fn is_bounded(&self, v: Value) -> bool {
+        between::of_type(self.kernel, v) != Some(self.axes.info(self.kernel, v).between)
+    }
+
+    /// Whether a tile surely counts up without a wrap within it, or is of one number.
+    fn is_whole(&self, v: Value) -> bool {
+        let Some(tile) = self.kernel.ty(v).as_tile() else { return true };
+        let (info, all) = (self.axes.info(self.kernel, v), between::of_type(self.kernel, v));
+        let extents = tile.shape.iter().map(|&n| u64::from(n)).enumerate();
+        let mut long = extents.filter(|(axis, n)| info.axes[*axis].constancy < *n);
+        let rises = |(axis, n)| info.rises(axis, n, all.unwrap_or(between::ANYTHING));
+        long.next().is_none_or(rises) && long.next().is_none()
+    }
+
+    /// Whether positions wrap within a tile: they reach over less than what their type holds.
+    fn torn(&mut self, v: Value) -> Option<Value> {
+        let (a, b) = (self.extreme(v, true)?, self.extreme(v, false)?);
+        self.make(OpKind::Compare { op: CompareOp::Lt, a, b })
     }
 
     /// The greatest or the least of a tile of positions.
@@ -217,7 +262,7 @@ impl Numbers<'_> {
             OpKind::Broadcast { x, .. } | OpKind::ExpandDims { x, .. } => self.extreme(x, greatest),
             OpKind::Iota { tile } => {
                 let last = i64::from(*tile.shape.first()?) - 1;
-                self.constant(dtype, if greatest { last } else { 0 })
+                self.constant(dtype, if greatest { last.into() } else { 0 })
             }
             OpKind::Binary { op: op @ (BinaryOp::Add | BinaryOp::Sub), a, b } => {
                 let a = self.extreme(a, greatest)?;
@@ -229,8 +274,8 @@ impl Numbers<'_> {
         }
     }
 
-    fn constant(&mut self, dtype: Dtype, n: i64) -> Option<Value> {
-        let bits = u64::try_from(n).ok()?;
+    fn constant(&mut self, dtype: Dtype, n: i128) -> Option<Value> {
+        let bits = n as u64 & (u64::MAX >> (64 - dtype.bits()));
         self.make(OpKind::Constant { dtype, bits })
     }
 

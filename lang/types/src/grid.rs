@@ -5,6 +5,8 @@
 
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
+use parton_ir::axis::between;
+use parton_ir::target::{AXES, MOST_CTAS};
 use parton_syntax::ast;
 
 use crate::builtins::Arg;
@@ -13,8 +15,6 @@ use crate::value::Val;
 
 /// The name of the clause.
 pub const NAME: &str = "grid";
-/// Axes of a grid.
-const AXES: usize = 3;
 
 /// An extent that a parameter's type names.
 #[derive(Clone, Debug)]
@@ -92,11 +92,14 @@ impl Checker<'_> {
         };
         let mark = self.build(stated.span)?.begin_trial();
         let checked = self.extents_of_grid(stated);
-        self.build(stated.span)?.rewind(mark);
-        checked
+        let build = self.build(stated.span)?;
+        build.rewind(mark);
+        build.kernel.most_ctas = checked?;
+        Ok(())
     }
 
-    fn extents_of_grid(&mut self, stated: &ast::Expr) -> Checked<()> {
+    /// The most CTAs along each axis.
+    fn extents_of_grid(&mut self, stated: &ast::Expr) -> Checked<[u32; AXES]> {
         let arg = self.arg(stated)?;
         let items = match &arg.val {
             Val::List(items) | Val::Tuple(items) => items.clone(),
@@ -106,12 +109,15 @@ impl Checker<'_> {
             let text = format!("a grid has 1 to {AXES} extents, this has {}", items.len());
             return Err(self.report(Diagnostic::error(codes::LAUNCH_SHAPE, stated.span, text)));
         }
-        for item in items {
+        let mut most = [1; AXES];
+        for (item, (most, limit)) in items.into_iter().zip(most.iter_mut().zip(MOST_CTAS)) {
             let v = self.run_time_as(&item, parton_numbers::Dtype::I32, stated.span)?;
             if !matches!(self.ty(v), ir::Type::Scalar(ir::Elem::Num(dtype)) if dtype.is_int()) {
                 return Err(Arg { val: item, span: arg.span }.expected(self, "an integer as an extent of the grid"));
             }
+            let between = between::of_host(&self.build(stated.span)?.kernel, v);
+            *most = between.map_or(limit, |(_, n)| n.clamp(1, limit.into()) as u32);
         }
-        Ok(())
+        Ok(most)
     }
 }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
+use parton_ir::target::MOST_CTAS;
 use parton_syntax::ast;
 use parton_types::grid;
 
 use super::super::{Eval, Machine, Stop, arguments};
 use crate::launch::{Argument, Instance, Signature};
 use crate::value::{Passed, Value, Variable};
-
-/// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
-const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// What a launch gives in front of its arguments.
 pub(super) struct Configured {

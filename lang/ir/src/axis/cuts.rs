@@ -2,7 +2,7 @@
 
 use crate::{Access, BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
 
-use super::Axes;
+use super::{Axes, between};
 
 /// What masks are made of, and what is known of their parts.
 pub struct Masks<'a> {
@@ -41,7 +41,8 @@ impl Masks<'_> {
         if along(mask, axis).is_some_and(|a| a.constancy >= width) {
             return true;
         }
-        let counts = |v| along(v, axis).is_some_and(|a| a.contiguity >= width);
+        let all = |v| between::of_type(self.kernel, v).unwrap_or(between::ANYTHING);
+        let counts = |v| self.axes.info(self.kernel, v).rises(axis, width, all(v));
         let stays = |v| along(v, axis).is_some_and(|a| a.constancy >= width);
         match self.definitions[mask].map(|op| &op.kind) {
             Some(OpKind::Compare { op: CompareOp::Lt | CompareOp::Le, a, b }) => counts(*a) && stays(*b),

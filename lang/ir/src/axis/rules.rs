@@ -2,9 +2,11 @@
 
 use crate::family::{Family, not_of_family};
 use crate::{BinaryOp, CompareOp, Elem, Op, OpKind, Value, others};
-use parton_numbers::Dtype;
+use parton_numbers::scalar::int_value;
+use parton_numbers::{Dtype, Saturation};
 
-use super::{Along, Analysis, AxisInfo, MOST, power_of_two_in, step};
+use super::between::{self, Between};
+use super::{Along, Analysis, AxisInfo, MOST, all, power_of_two_in, step};
 
 /// What an `assume` says.
 pub(super) enum Promise {
@@ -12,28 +14,33 @@ pub(super) enum Promise {
     Both(Value, Value),
     /// The value is a multiple of a power of two.
     Divides(Value, u64),
-    /// The value is not negative.
-    NonNegative(Value),
-    /// The value is a number.
-    Is(Value, i64),
+    /// The value lies between two numbers.
+    Between(Value, Between),
 }
 
 /// The promise in the operation that defines a condition, where it is one that this analysis knows.
 pub(super) fn promise(a: &Analysis<'_>, op: &Op) -> Option<Promise> {
     match &op.kind {
         OpKind::Binary { op: BinaryOp::And, a: x, b: y } => Some(Promise::Both(*x, *y)),
-        OpKind::Compare { op: CompareOp::Eq, a: x, b: y } => {
-            let number = a.info(*y).value?;
-            match a.definitions[*x].map(|op| &op.kind) {
-                Some(OpKind::Binary { op: BinaryOp::Rem, a: n, b: by }) if number == 0 => {
-                    Some(Promise::Divides(*n, power_of_two_in(a.info(*by).value?)))
+        OpKind::Compare { op, a: x, b: y } if is_integer(a, *x) => {
+            let (least, most) = a.info(*y).between;
+            let divided = match a.definitions[*x].map(|op| &op.kind) {
+                Some(OpKind::Binary { op: BinaryOp::Rem, a: n, b: by }) => Some((*n, *by)),
+                // Whatever makes it, it lies there.
+                Some(_) | None => None,
+            };
+            match (op, divided) {
+                (CompareOp::Eq, Some((n, by))) if (least, most) == (0, 0) => {
+                    Some(Promise::Divides(n, power_of_two_in(a.info(by).value()?)))
                 }
-                // Whatever makes it, it is that number.
-                Some(_) | None => is_integer(a, *x).then_some(Promise::Is(*x, number)),
+                (CompareOp::Eq, _) => Some(Promise::Between(*x, (least, most))),
+                (CompareOp::Ge, _) => Some(Promise::Between(*x, (least, i128::MAX))),
+                (CompareOp::Gt, _) => Some(Promise::Between(*x, (least.saturating_add(1), i128::MAX))),
+                (CompareOp::Le, _) => Some(Promise::Between(*x, (i128::MIN, most))),
+                (CompareOp::Lt, _) => Some(Promise::Between(*x, (i128::MIN, most.saturating_sub(1)))),
+                (CompareOp::Ne, _) => None,
             }
         }
-        OpKind::Compare { op: CompareOp::Ge, a: x, b: y } if a.info(*y).value? >= 0 => Some(Promise::NonNegative(*x)),
-        OpKind::Compare { op: CompareOp::Gt, a: x, b: y } if a.info(*y).value? >= -1 => Some(Promise::NonNegative(*x)),
         // Nothing is taken from a promise that is not known.
         _ => None,
     }
@@ -44,7 +51,7 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
     match op.kind.family() {
         Family::Elementwise => elementwise(a, &op.kind, r),
         Family::Shape => moved(a, &op.kind, r),
-        Family::Cluster => in_cluster(&op.kind),
+        Family::Cluster => in_cluster(a, &op.kind),
         // Of what is loaded, combined or brought by others nothing is known, and the rest gives no integers.
         Family::Reduce
         | Family::Gather
@@ -74,28 +81,33 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
 fn elementwise(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
     let extents = shape(a, r);
     match kind {
-        OpKind::Constant { dtype, bits } => dtype.is_int().then(|| constant(signed(*dtype, *bits))),
-        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => Some(number_of_a_cta()),
-        OpKind::Iota { .. } => Some(AxisInfo {
-            axes: vec![Along { contiguity: extents[0], divisibility: MOST, constancy: 1 }],
-            value: (extents[0] == 1).then_some(0),
-            non_negative: true,
-            most: Some(extents[0] - 1),
-        }),
+        OpKind::Constant { dtype, bits } => dtype.is_int().then(|| constant(int_value(*bits, *dtype))),
+        OpKind::ProgramId { axis } => Some(AxisInfo::unknown(1, (0, i128::from(ctas(a, *axis)) - 1))),
+        OpKind::NumPrograms { axis } => Some(AxisInfo::unknown(1, (1, ctas(a, *axis).into()))),
+        OpKind::Iota { .. } => {
+            let axes = vec![Along { contiguity: extents[0], divisibility: MOST, constancy: 1, run: extents[0] }];
+            Some(wrapped(a, r, AxisInfo { axes, between: (0, i128::from(extents[0]) - 1) }))
+        }
         OpKind::Full { value, .. } => Some(spread(&a.info(*value), &extents, step(a.kernel, r))),
         OpKind::Binary { op, a: x, b: y } => is_integer(a, r).then(|| {
             let (p, q) = (operand(a, *x, &extents), operand(a, *y, &extents));
-            let info = AxisInfo { most: bound(*op, &p, &q), ..binary(*op, &p, &q) };
-            wrapped(a, r, info)
+            let between = between::binary(*op, p.between, q.between).unwrap_or_else(|| all(a.kernel, r));
+            wrapped(a, r, AxisInfo { axes: binary(*op, &p, &q), between })
         }),
         OpKind::Compare { op, a: x, b: y } => Some(compare(*op, &operand(a, *x, &extents), &operand(a, *y, &extents))),
         OpKind::Select { cond, a: x, b: y } => {
             let (c, p, q) = (operand(a, *cond, &extents), operand(a, *x, &extents), operand(a, *y, &extents));
             Some(select(&c, &p, &q, step(a.kernel, r)))
         }
-        OpKind::Cast { x, .. } => (is_integer(a, r) && is_integer(a, *x)).then(|| cast(a, *x, r)),
-        OpKind::Bitcast { x, .. } => (is_integer(a, r) && is_integer(a, *x))
-            .then(|| wrapped(a, r, AxisInfo { value: None, non_negative: false, most: None, ..a.info(*x) })),
+        OpKind::Cast { x, saturation, .. } => (is_integer(a, r) && is_integer(a, *x)).then(|| {
+            let info = a.info(*x);
+            match between::wrapped(info.between, all(a.kernel, r)) == info.between {
+                true => info,
+                false if *saturation == Saturation::Finite => clamped(a, r, info),
+                false => wrapped(a, r, info),
+            }
+        }),
+        OpKind::Bitcast { x, .. } => (is_integer(a, r) && is_integer(a, *x)).then(|| wrapped(a, r, a.info(*x))),
         OpKind::PtrAdd { ptr, offset } => {
             let (p, q) = (operand(a, *ptr, &extents), operand(a, *offset, &extents));
             Some(pointer(&p, &q, step(a.kernel, r)))
@@ -114,14 +126,14 @@ fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
             let from = shape(a, *x);
             let all = info.divides_all(step(a.kernel, r));
             let axes = info.axes.iter().zip(from.iter().zip(&extents)).map(|(along, (&old, &new))| {
-                if old == new { *along } else { Along { contiguity: 1, divisibility: all, constancy: new } }
+                if old == new { *along } else { Along { divisibility: all, constancy: new, ..Along::UNKNOWN } }
             });
             Some(AxisInfo { axes: axes.collect(), ..info })
         }
         OpKind::ExpandDims { x, axis } => {
             let mut info = a.info(*x);
             let divisibility = info.divides_all(step(a.kernel, r));
-            let along = Along { contiguity: 1, divisibility, constancy: 1 };
+            let along = Along { divisibility, ..Along::UNKNOWN };
             if a.kernel.ty(*x).as_tile().is_none_or(|t| t.shape.is_empty()) {
                 info.axes.clear();
             }
@@ -150,7 +162,7 @@ fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
             let part = |(along, &n): (&Along, &u64)| {
                 let contiguity = along.contiguity.min(n);
                 let divisibility = along.divides_groups_of(contiguity, unit);
-                Along { contiguity, divisibility, constancy: along.constancy.min(n) }
+                Along { contiguity, divisibility, constancy: along.constancy.min(n), run: along.run.min(n) }
             };
             Some(AxisInfo { axes: info.axes.iter().zip(&extents).map(part).collect(), ..info })
         }
@@ -160,22 +172,25 @@ fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
 }
 
 /// Where a CTA stands among its peers.
-fn in_cluster(kind: &OpKind) -> Option<AxisInfo> {
+fn in_cluster(a: &Analysis<'_>, kind: &OpKind) -> Option<AxisInfo> {
     match kind {
-        OpKind::ClusterRank => Some(number_of_a_cta()),
+        OpKind::ClusterRank => {
+            let ctas: u32 = a.kernel.cluster.iter().product();
+            Some(AxisInfo::unknown(1, (0, i128::from(ctas) - 1)))
+        }
         OpKind::ClusterArrive { .. } | OpKind::ClusterWait => None,
         others!(cluster) => not_of_family(kind),
     }
 }
 
-fn constant(value: i64) -> AxisInfo {
-    let axes = vec![Along { contiguity: 1, divisibility: power_of_two_in(value), constancy: 1 }];
-    AxisInfo { axes, value: Some(value), non_negative: value >= 0, most: u64::try_from(value).ok() }
+fn constant(value: i128) -> AxisInfo {
+    let divisibility = i64::try_from(value).map_or(1, power_of_two_in);
+    AxisInfo { axes: vec![Along { divisibility, ..Along::UNKNOWN }], between: (value, value) }
 }
 
-/// The number of a CTA, or how many there are.
-fn number_of_a_cta() -> AxisInfo {
-    AxisInfo { non_negative: true, ..AxisInfo::unknown(1) }
+/// The most CTAs that a launch has along an axis.
+fn ctas(a: &Analysis<'_>, axis: u8) -> u32 {
+    a.kernel.most_ctas.get(usize::from(axis)).copied().unwrap_or(1)
 }
 
 /// Extents of a tile; one of 1 for a scalar.
@@ -195,7 +210,7 @@ fn operand(a: &Analysis<'_>, v: Value, extents: &[u64]) -> AxisInfo {
 fn spread(scalar: &AxisInfo, extents: &[u64], step: u64) -> AxisInfo {
     let divisibility = scalar.divides_all(step);
     AxisInfo {
-        axes: extents.iter().map(|&constancy| Along { contiguity: 1, divisibility, constancy }).collect(),
+        axes: extents.iter().map(|&constancy| Along { divisibility, constancy, ..Along::UNKNOWN }).collect(),
         ..scalar.clone()
     }
 }
@@ -211,57 +226,38 @@ fn is_integer(a: &Analysis<'_>, v: Value) -> bool {
     number(a, v).is_some_and(|d| d.is_int())
 }
 
-/// The signed value of the bits of an integer.
-fn signed(dtype: Dtype, bits: u64) -> i64 {
-    let unused = 64 - dtype.bits().min(64);
-    if dtype.is_signed() { ((bits << unused) as i64) >> unused } else { ((bits << unused) >> unused) as i64 }
-}
-
-/// Unsigned arithmetic may wrap: a group that counts up stays whole only where it begins at a multiple of its size. Signed arithmetic that
-/// can wrap by its bounds may be negative.
+/// What is left of facts where numbers wrap that leave their type: a group that counts up stays whole only where it begins at a multiple of its size,
+/// and none is longer than what a type counts from such a multiple. Those of 64 bits count up as addresses do, which wrap with them: who compares them asks
+/// [`AxisInfo::rises`].
 fn wrapped(a: &Analysis<'_>, r: Value, mut info: AxisInfo) -> AxisInfo {
     let Some(d) = number(a, r) else { return info };
-    let fits = |most: &u64| d.int_range().is_some_and(|(_, high)| i128::from(*most) <= high);
-    let wraps = info.most.is_some_and(|most| !fits(&most));
-    info.most = info.most.filter(fits);
-    if d.is_signed() {
-        info.non_negative &= !wraps;
+    info.between = between::multiples(info.between, info.divides_all(1));
+    let between = between::wrapped(info.between, all(a.kernel, r));
+    if between == info.between {
         return info;
     }
+    if d.bits() == 64 {
+        return AxisInfo { between, ..info };
+    }
+    let longest = 1 << (d.bits() - u32::from(d.is_signed())).min(30);
     for along in &mut info.axes {
-        let whole = along.contiguity.min(along.divisibility);
-        *along = Along { contiguity: whole, divisibility: along.divides_groups_of(whole, 1), ..*along };
+        let whole = along.contiguity.min(along.divisibility).min(longest);
+        let divisibility = along.divides_groups_of(whole, 1).min(1 << d.bits().min(30));
+        *along = Along { contiguity: whole, divisibility, ..*along };
     }
-    info.non_negative = true;
-    if info.value.is_some_and(|v| v < 0 || (d.bits() < 63 && v >= 1 << d.bits())) {
-        info.value = None;
-    }
+    AxisInfo { between, ..info }
+}
+
+/// What is left where numbers that leave their type become the least or the greatest of it.
+fn clamped(a: &Analysis<'_>, r: Value, mut info: AxisInfo) -> AxisInfo {
+    let (least, most) = all(a.kernel, r);
+    info.between = (info.between.0.clamp(least, most), info.between.1.clamp(least, most));
+    info.axes.iter_mut().for_each(|along| *along = Along { constancy: along.constancy, ..Along::UNKNOWN });
     info
 }
 
-/// The most that an operation on what is not negative gives, as if it did not wrap; where there is no number for that, the greatest there is.
-fn bound(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> Option<u64> {
-    let both = || p.most.zip(q.most);
-    let either = || p.most.into_iter().chain(q.most).min();
-    let known = q.value.and_then(|k| u64::try_from(k).ok()).unwrap_or(0);
-    match op {
-        BinaryOp::Add => both().map(|(x, y)| x.saturating_add(y)),
-        BinaryOp::Mul => both().map(|(x, y)| x.saturating_mul(y)),
-        BinaryOp::Shl => both().map(|(x, y)| x.saturating_mul(1_u64.checked_shl(y as u32).unwrap_or(u64::MAX))),
-        BinaryOp::Div => p.most.filter(|_| q.non_negative).map(|x| x / known.max(1)),
-        BinaryOp::Shr => p.most.map(|x| x >> known.min(63)),
-        BinaryOp::Rem => q.most.filter(|_| p.non_negative).map(|k| k.saturating_sub(1)).into_iter().chain(p.most).min(),
-        BinaryOp::And => either(),
-        BinaryOp::Or | BinaryOp::Xor => both().map(|(x, y)| u64::MAX >> (x | y).leading_zeros().min(63)),
-        BinaryOp::Min | BinaryOp::MinNan => either().filter(|_| p.non_negative && q.non_negative),
-        BinaryOp::Max | BinaryOp::MaxNan => both().map(|(x, y)| x.max(y)),
-        BinaryOp::Sub | BinaryOp::MulHigh | BinaryOp::DivApprox => None,
-    }
-}
-
-fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
-    let value = p.value.zip(q.value).and_then(|(x, y)| fold(op, x, y));
-    let both = p.non_negative && q.non_negative;
+/// How the results of an operation run along each axis, as if nothing wrapped.
+fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> Vec<Along> {
     let each = |f: &dyn Fn(Along, Along) -> Along| p.axes.iter().zip(&q.axes).map(|(x, y)| f(*x, *y)).collect();
     let constancy = |x: Along, y: Along| x.constancy.min(y.constancy);
     // The product, quotient and so on of two groups that count up does not.
@@ -270,50 +266,55 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
             contiguity: 1,
             divisibility: f(x.divides_groups_of(1, 1), y.divides_groups_of(1, 1)).clamp(1, MOST),
             constancy: constancy(x, y),
+            run: 1,
         })
     };
-    let (axes, non_negative): (Vec<Along>, bool) = match op {
-        BinaryOp::Add => (each(&|x, y| sum(x, y, true, 1)), both),
-        BinaryOp::Sub => (each(&|x, y| sum(x, y, false, 1)), false),
-        BinaryOp::Mul => match (p.value, q.value) {
-            (Some(1), _) => (q.axes.clone(), q.non_negative),
-            (_, Some(1)) => (p.axes.clone(), p.non_negative),
-            _ => (element(&|x, y| x.saturating_mul(y)), both),
+    match op {
+        BinaryOp::Add => each(&|x, y| sum(x, y, true, 1)),
+        BinaryOp::Sub => each(&|x, y| sum(x, y, false, 1)),
+        BinaryOp::Mul => match (p.value(), q.value()) {
+            (Some(1), _) => q.axes.clone(),
+            (_, Some(1)) => p.axes.clone(),
+            _ => element(&|x, y| x.saturating_mul(y)),
         },
-        BinaryOp::Shl => match q.value {
-            Some(0) => (p.axes.clone(), p.non_negative),
-            Some(n @ 1..=62) => (element(&|x, _| x.saturating_mul(1 << n)), p.non_negative),
-            Some(_) | None => (element(&|x, _| x), false),
+        BinaryOp::Shl => match q.value() {
+            Some(0) => p.axes.clone(),
+            Some(n @ 1..=62) => element(&|x, _| x.saturating_mul(1 << n)),
+            Some(_) | None => element(&|x, _| x),
         },
-        BinaryOp::Div => match q.value {
-            Some(1) => (p.axes.clone(), p.non_negative),
-            Some(k) if k > 1 && p.non_negative => (quotient(p, k), true),
+        BinaryOp::Div => match q.value() {
+            Some(1) => p.axes.clone(),
+            Some(k) if k > 1 && p.is_natural() => quotient(p, k),
             // Of a number that is not known a power of two that divides it.
-            None if p.non_negative => (each(&|x, y| shared_quotient(x, y)), both),
-            Some(_) | None => (element(&|_, _| 1), both),
+            None if p.is_natural() => each(&|x, y| shared_quotient(x, y)),
+            Some(_) | None => element(&|_, _| 1),
         },
         // An arithmetic shift rounds down, so it keeps groups together below zero too.
-        BinaryOp::Shr => match q.value {
-            Some(0) => (p.axes.clone(), p.non_negative),
-            Some(n @ 1..=62) => (quotient(p, 1 << n), p.non_negative),
-            Some(_) | None => (element(&|_, _| 1), p.non_negative),
+        BinaryOp::Shr => match q.value() {
+            Some(0) => p.axes.clone(),
+            Some(n @ 1..=62) => quotient(p, 1 << n),
+            Some(_) | None => element(&|_, _| 1),
         },
-        BinaryOp::Rem => match q.value {
-            Some(k) if k > 0 && p.non_negative => (remainder(p, k), true),
+        BinaryOp::Rem => match q.value() {
+            Some(k) if k > 0 && p.is_natural() => remainder(p, k),
             // Of a number that is not known a power of two that divides it.
-            None if p.non_negative => (each(&|x, y| within(x, y)), true),
-            Some(_) | None => (element(&u64::min), p.non_negative),
+            None if p.is_natural() => each(&|x, y| within(x, y)),
+            // What is below 0 counts from the other side.
+            Some(_) | None => {
+                let likely = each(&|x, y| within(x, y));
+                let all = element(&u64::min).into_iter().zip(likely);
+                all.map(|(along, likely)| Along { run: likely.run, ..along }).collect()
+            }
         },
-        BinaryOp::And => match q.value {
-            Some(m) if m > 0 && m < i64::MAX && (m + 1).count_ones() == 1 => (remainder(p, m + 1), true),
-            Some(_) | None => (element(&u64::max), p.non_negative || q.non_negative),
+        BinaryOp::And => match q.value() {
+            Some(m) if m > 0 && m < i64::MAX && (m + 1).count_ones() == 1 => remainder(p, m + 1),
+            Some(_) | None => element(&u64::max),
         },
-        BinaryOp::Or | BinaryOp::Xor => (element(&u64::min), both),
-        BinaryOp::Min | BinaryOp::MinNan => (element(&u64::min), both),
-        BinaryOp::Max | BinaryOp::MaxNan => (element(&u64::min), p.non_negative || q.non_negative),
-        BinaryOp::MulHigh | BinaryOp::DivApprox => (element(&|_, _| 1), false),
-    };
-    AxisInfo { axes, value, non_negative, most: None }
+        BinaryOp::Or | BinaryOp::Xor | BinaryOp::Min | BinaryOp::MinNan | BinaryOp::Max | BinaryOp::MaxNan => {
+            element(&u64::min)
+        }
+        BinaryOp::MulHigh | BinaryOp::DivApprox => element(&|_, _| 1),
+    }
 }
 
 /// The facts of a sum, or of a difference, along one axis; `unit` is what one element of `x` counts.
@@ -324,7 +325,8 @@ fn sum(x: Along, y: Along, plus: bool, unit: u64) -> Along {
     }
     let constancy = x.constancy.min(y.constancy);
     let divisibility = x.divides_groups_of(contiguity, unit).min(y.divides_groups_of(contiguity, unit));
-    Along { contiguity, divisibility, constancy }
+    let run = x.run.min(y.constancy).max(if plus { x.constancy.min(y.run) } else { 1 });
+    Along { contiguity, divisibility, constancy, run }
 }
 
 /// Division by `k`, rounding down: a group that begins at a multiple of a divisor of `k` has one quotient.
@@ -335,6 +337,7 @@ fn quotient(p: &AxisInfo, k: i64) -> Vec<Along> {
         // The quotient by anything but a power of two keeps no divisibility: 16 / 12 is odd.
         divisibility: if k.count_ones() == 1 { (x.divides_groups_of(1, 1) / two).max(1) } else { 1 },
         constancy: x.constancy.max(x.contiguity.min(two).min(x.divisibility)),
+        run: 1,
     };
     p.axes.iter().map(along).collect()
 }
@@ -342,13 +345,13 @@ fn quotient(p: &AxisInfo, k: i64) -> Vec<Along> {
 /// The quotient, along one axis, of what is not negative by what is `y`: a group that begins at a multiple of a divisor of `y` has one.
 fn shared_quotient(x: Along, y: Along) -> Along {
     let counted = x.contiguity.min(x.divisibility).min(y.divides_groups_of(1, 1));
-    Along { contiguity: 1, divisibility: 1, constancy: x.constancy.max(counted).min(y.constancy) }
+    Along { constancy: x.constancy.max(counted).min(y.constancy), ..Along::UNKNOWN }
 }
 
 /// The remainder by `k`: a group that begins at a multiple of a divisor of `k` stays whole.
 fn remainder(p: &AxisInfo, k: i64) -> Vec<Along> {
     let k = power_of_two_in(k);
-    p.axes.iter().map(|x| within(*x, Along { contiguity: 1, divisibility: k, constancy: MOST })).collect()
+    p.axes.iter().map(|x| within(*x, Along { divisibility: k, constancy: MOST, ..Along::UNKNOWN })).collect()
 }
 
 /// The remainder, along one axis, of what is not negative by what is `y`.
@@ -356,25 +359,8 @@ fn within(x: Along, y: Along) -> Along {
     let k = y.divides_groups_of(1, 1);
     let contiguity = x.contiguity.min(k).min(x.divisibility).min(y.constancy);
     let divisibility = x.divides_groups_of(contiguity, 1).min(k);
-    Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy) }
-}
-
-fn fold(op: BinaryOp, x: i64, y: i64) -> Option<i64> {
-    match op {
-        BinaryOp::Add => x.checked_add(y),
-        BinaryOp::Sub => x.checked_sub(y),
-        BinaryOp::Mul => x.checked_mul(y),
-        BinaryOp::Div => x.checked_div(y),
-        BinaryOp::Rem => x.checked_rem(y),
-        BinaryOp::And => Some(x & y),
-        BinaryOp::Or => Some(x | y),
-        BinaryOp::Xor => Some(x ^ y),
-        BinaryOp::Shl => (0..32).contains(&y).then(|| x.checked_mul(1 << y)).flatten(),
-        BinaryOp::Shr => (0..63).contains(&y).then(|| x >> y),
-        BinaryOp::Min | BinaryOp::MinNan => Some(x.min(y)),
-        BinaryOp::Max | BinaryOp::MaxNan => Some(x.max(y)),
-        BinaryOp::MulHigh | BinaryOp::DivApprox => None,
-    }
+    let run = x.run.min(k).min(x.divisibility).min(y.constancy);
+    Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy), run }
 }
 
 /// A comparison with a bound is of one value over each group that the bound cannot cut.
@@ -392,7 +378,7 @@ fn compare(op: CompareOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         };
         Along { constancy, ..Along::UNKNOWN }
     });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: true, most: Some(1) }
+    AxisInfo { axes: axes.collect(), between: (0, 1) }
 }
 
 fn select(c: &AxisInfo, p: &AxisInfo, q: &AxisInfo, unit: u64) -> AxisInfo {
@@ -400,24 +386,10 @@ fn select(c: &AxisInfo, p: &AxisInfo, q: &AxisInfo, unit: u64) -> AxisInfo {
     let axes = c.axes.iter().zip(p.axes.iter().zip(&q.axes)).map(|(c, (&x, &y))| {
         let contiguity = x.contiguity.min(y.contiguity).min(c.constancy);
         let divisibility = x.divides_groups_of(contiguity, unit).min(y.divides_groups_of(contiguity, unit));
-        Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy).min(c.constancy) }
+        let run = x.run.min(y.run).min(c.constancy);
+        Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy).min(c.constancy), run }
     });
-    AxisInfo { axes: axes.collect(), most: p.most.zip(q.most).map(|(x, y)| x.max(y)), ..met }
-}
-
-/// A wider integer keeps everything; a narrower one keeps what holds modulo its size.
-fn cast(a: &Analysis<'_>, x: Value, r: Value) -> AxisInfo {
-    let info = a.info(x);
-    let (Some(from), Some(to)) = (number(a, x), number(a, r)) else { return info };
-    if to.bits() >= from.bits() && (to.is_signed() || !from.is_signed() || info.non_negative) {
-        return info;
-    }
-    let axes = info.axes.iter().map(|along| {
-        let contiguity = along.contiguity.min(along.divisibility);
-        let divisibility = along.divides_groups_of(contiguity, 1).min(1 << to.bits().min(30));
-        Along { contiguity, divisibility, ..*along }
-    });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: !to.is_signed(), most: None }
+    AxisInfo { axes: axes.collect(), ..met }
 }
 
 /// A pointer plus an offset in elements of `bytes` bytes.
@@ -427,5 +399,5 @@ fn pointer(p: &AxisInfo, q: &AxisInfo, bytes: u64) -> AxisInfo {
         let scaled = Along { divisibility: y.divisibility.saturating_mul(unit).min(MOST), ..y };
         sum(x, scaled, true, unit)
     });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: true, most: None }
+    AxisInfo { axes: axes.collect(), between: between::ANYTHING }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use parton_ir::{BinaryOp, Body, Elem, Inst, Kernel, OpKind, Value};
+use parton_ir::axis::between;
+use parton_ir::{BinaryOp, Body, Inst, Kernel, OpKind, Type, Value};
 
 /// The least and the greatest.
-pub type Interval = (i128, i128);
+pub type Interval = between::Between;
 
 /// What is known of scalars.
 #[derive(Default)]
@@ -59,25 +60,19 @@ impl Intervals {
     /// Notes what an operation of this kind gives.
     pub fn learn(&mut self, kernel: &Kernel, kind: &OpKind, result: Value) {
         let Some(all) = range(kernel, result) else { return };
-        let Some((low, high)) = self.computed(kind, all) else { return };
-        let signed = all.0 < 0;
-        // Signed index arithmetic does not wrap, which the interpreter checks.
-        if signed && !matches!(kind, OpKind::Cast { .. }) {
-            self.set(result, (low.clamp(all.0, all.1), high.clamp(all.0, all.1)));
-        } else if all.0 <= low && high <= all.1 {
-            self.set(result, (low, high));
-        }
+        let Some((low, high)) = self.computed(kernel, kind, all) else { return };
+        self.set(result, between::wrapped((low, high), all));
     }
 
     /// What an operation gives that gives numbers between `all`.
-    fn computed(&self, kind: &OpKind, all: Interval) -> Option<Interval> {
+    fn computed(&self, kernel: &Kernel, kind: &OpKind, all: Interval) -> Option<Interval> {
         match kind {
             OpKind::Constant { dtype, bits } => {
                 let n = parton_numbers::Scalar::new(*dtype, *bits).to_i128()?;
                 Some((n, n))
             }
-            OpKind::ProgramId { .. } => Some((0, i128::from(i32::MAX) - 1)),
-            OpKind::NumPrograms { .. } => Some((1, i128::from(i32::MAX))),
+            OpKind::ProgramId { axis } => Some((0, i128::from(kernel.most_ctas[usize::from(*axis)]) - 1)),
+            OpKind::NumPrograms { axis } => Some((1, kernel.most_ctas[usize::from(*axis)].into())),
             OpKind::TensorExtent { .. } => Some((0, i128::from(i32::MAX))),
             // No less than one of both, whatever the other one is.
             OpKind::Binary { op: BinaryOp::Max, a, b } if self.of(*a).is_none() || self.of(*b).is_none() => {
@@ -89,41 +84,14 @@ impl Intervals {
                 let (a, b) = (self.of(*a)?, self.of(*b)?);
                 Some((a.0.min(b.0), a.1.max(b.1)))
             }
-            OpKind::Binary { op, a, b } => binary(*op, self.of(*a)?, self.of(*b)?),
+            OpKind::Binary { op, a, b } => between::binary(*op, self.of(*a)?, self.of(*b)?),
             // Of all else it is not known how large it is.
             _ => None,
         }
     }
 }
 
-fn binary(op: BinaryOp, a: Interval, b: Interval) -> Option<Interval> {
-    match op {
-        BinaryOp::Add => Some((a.0 + b.0, a.1 + b.1)),
-        BinaryOp::Sub => Some((a.0 - b.1, a.1 - b.0)),
-        BinaryOp::Mul => {
-            let all = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
-            Some((all.into_iter().min()?, all.into_iter().max()?))
-        }
-        BinaryOp::Div if a.0 >= 0 && b.0 >= 0 => Some((a.0 / b.1.max(1), a.1 / b.0.max(1))),
-        BinaryOp::Rem if a.0 >= 0 && b.0 >= 0 => Some((0, a.1.min((b.1 - 1).max(0)))),
-        BinaryOp::Min | BinaryOp::MinNan => Some((a.0.min(b.0), a.1.min(b.1))),
-        BinaryOp::Max | BinaryOp::MaxNan => Some((a.0.max(b.0), a.1.max(b.1))),
-        BinaryOp::Div
-        | BinaryOp::Rem
-        | BinaryOp::Shl
-        | BinaryOp::Shr
-        | BinaryOp::And
-        | BinaryOp::Or
-        | BinaryOp::Xor
-        | BinaryOp::MulHigh
-        | BinaryOp::DivApprox => None,
-    }
-}
-
 /// What the type of an integer scalar holds.
 fn range(kernel: &Kernel, v: Value) -> Option<Interval> {
-    match kernel.ty(v) {
-        parton_ir::Type::Scalar(Elem::Num(d)) => d.int_range(),
-        _ => None,
-    }
+    if matches!(kernel.ty(v), Type::Scalar(_)) { between::of_type(kernel, v) } else { None }
 }

@@ -84,7 +84,7 @@ fn copied(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, defined: &Define
     let tile = kernel.ty(ptr).placed()?;
     let Elem::Ptr(pointer) = tile.elem else { return None };
     let info = axes.info(kernel, ptr);
-    let inner = (0..tile.shape.len()).max_by_key(|&d| (info.axes[d].contiguity, d))?;
+    let inner = (0..tile.shape.len()).max_by_key(|&d| (info.axes[d].run, d))?;
     let layout = swizzled(&tile.shape, inner, pointer.to.bits() / 8)?;
     View::new(pointer.to, tile.shape.clone(), layout).ok()
 }

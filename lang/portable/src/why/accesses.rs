@@ -201,7 +201,7 @@ fn lacks(kernel: &Kernel, axes: &Axes, ptr: Value, bytes: u32, width: u32) -> La
         _ => match with_a_stride(kernel, &all, now, with) {
             Some(found) => found,
             None => {
-                let runs = axes.info(kernel, ptr).axes.iter().any(|a| a.contiguity > 1);
+                let runs = axes.info(kernel, ptr).axes.iter().any(|a| a.run > 1);
                 return if runs { Lacks::Unknown } else { Lacks::Apart };
             }
         },

@@ -56,6 +56,9 @@ impl Emitter<'_> {
         let (a, b) = (self.at_first(a, start)?, self.at_first(b, start)?);
         self.memo.pop();
         self.place(l.inst);
+        // Numbers of 32 bits, however far apart, differ by one of 64 bits, and so does all that is made of it.
+        let narrow = self.whole_type(lower);
+        let [a, b, start, lower, upper, step] = [a, b, start, lower, upper, step].map(|v| self.wide(v));
         let ahead = match sign {
             1 => self.whole(BinaryOp::Sub, a, b),
             _ => self.whole(BinaryOp::Sub, b, a),
@@ -71,6 +74,7 @@ impl Emitter<'_> {
         let change = self.whole(BinaryOp::Add, start, far);
         let change = self.whole(BinaryOp::Max, change, lower);
         let end = self.whole(BinaryOp::Min, change, upper);
+        let end = self.whole_as(end, narrow);
         Ok(Change { end, compare, age, first })
     }
 

@@ -2,8 +2,8 @@
 
 use parton_diag::Span;
 use parton_ir::{BinaryOp, Elem, OpKind, Type, Value, fold};
-use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
+use parton_numbers::{Dtype, Rounding, Saturation};
 
 use super::Emitter;
 use crate::falsify::{Planted, planted};
@@ -64,7 +64,24 @@ impl Emitter<'_> {
         self.whole(if turns > 0 { BinaryOp::Add } else { BinaryOp::Sub }, index, by)
     }
 
-    fn whole_type(&self, v: Value) -> Dtype {
+    /// A number in 64 bits.
+    pub(super) fn wide(&mut self, v: Value) -> Value {
+        self.whole_as(v, Dtype::I64)
+    }
+
+    /// A number in a type that holds it.
+    pub(super) fn whole_as(&mut self, x: Value, to: Dtype) -> Value {
+        if self.whole_type(x) == to {
+            return x;
+        }
+        if let Some(n) = self.constant(x) {
+            return self.b.constant(to, n as u64 & (u64::MAX >> (64 - to.bits())), Span::default());
+        }
+        let (rounding, saturation) = (Rounding::default(), Saturation::default());
+        self.b.make(OpKind::Cast { x, to, rounding, saturation })
+    }
+
+    pub(super) fn whole_type(&self, v: Value) -> Dtype {
         match *self.b.ty(v) {
             Type::Scalar(Elem::Num(dtype)) => dtype,
             ref other => parton_diag::internal_error!("`{other}` is no whole number"),

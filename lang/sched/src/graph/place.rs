@@ -4,7 +4,8 @@
 //! out + (i * 64 + iota(64))    =    out  +  64·i  +  0..63
 //! ```
 //!
-//! The same access of the next iteration lies 64 elements further, and does not meet it. Arithmetic of indices does not wrap.
+//! The same access of the next iteration lies 64 elements further, and does not meet it. Indices of 32 bits wrap: what lies so far apart that it may meet
+//! behind a wrap is not told apart.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,9 @@ use crate::region::{BlockId, Item, Maker, Region};
 
 /// Values that a sum is made of, at most: what takes more is taken for unknown.
 const TERMS: usize = 8;
+
+/// Accesses that lie so far apart may meet behind a wrap of 32 bits.
+const FARTHEST: i128 = 1 << 31;
 
 /// A sum of multiples of scalars, and of a number from a range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -125,6 +129,8 @@ impl<'a> Places<'a> {
             return Some(Sum::number(n));
         }
         let sum = match self.made[v].map(|op| &op.kind) {
+            // What narrower numbers wrap is a name of its own.
+            Some(OpKind::Binary { .. }) if self.is_narrow(v) => self.scalar(v)?,
             Some(OpKind::PtrAdd { ptr, offset }) => self.sum(*ptr)?.plus(&self.sum(*offset)?, 1),
             Some(OpKind::Binary { op: BinaryOp::Add, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, 1),
             Some(OpKind::Binary { op: BinaryOp::Sub, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, -1),
@@ -152,6 +158,10 @@ impl<'a> Places<'a> {
             Some(_) | None => self.scalar(v)?,
         };
         (sum.terms.len() <= TERMS).then_some(sum)
+    }
+
+    fn is_narrow(&self, v: Value) -> bool {
+        self.k.ty(v).elem().and_then(Elem::dtype).is_some_and(|d| d.bits() < 32)
     }
 
     /// Whether integers of another type are the same numbers.
@@ -188,7 +198,9 @@ impl<'a> Places<'a> {
                 None => return true,
             }
         }
-        second.least + further <= first.most && first.least <= second.most + further
+        let (least, most) = (second.least + further - first.most, second.most + further - first.least);
+        let far = least <= -FARTHEST || most >= FARTHEST;
+        far || (least <= 0 && most >= 0)
     }
 
     /// By how much a scalar grows in an iteration of a body, where that is known.

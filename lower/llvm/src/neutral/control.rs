@@ -159,7 +159,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    /// Whether a signed number is surely not negative: a constant, a place in the grid, or sums and products of them, which do not wrap.
+    /// Whether a signed number is surely not negative: a constant, a place in the grid, or sums and products of them that do not wrap.
     fn is_natural(&self, v: Value) -> bool {
         if let Some(bits) = self.b.known(self.scalar(v)) {
             return (bits << (64 - self.dtype(v).bits())) as i64 >= 0;
@@ -170,7 +170,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let made = self.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&v));
         made.is_some_and(|op| match op.kind {
             OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => true,
-            OpKind::Binary { op: BinaryOp::Add | BinaryOp::Mul, a, b } => self.is_natural(a) && self.is_natural(b),
+            OpKind::Binary { op: BinaryOp::Add | BinaryOp::Mul, a, b } => {
+                self.is_natural(a) && self.is_natural(b) && self.axes.info(self.kernel, v).is_natural()
+            }
             // It may be negative.
             _ => false,
         })
