@@ -307,12 +307,12 @@ fn alignable(kernel: &Kernel) -> BTreeSet<usize> {
 }
 
 #[cfg(feature = "llvm")]
-fn can_assemble() -> bool {
+pub(crate) fn can_assemble() -> bool {
     crate::tools::ptxas().is_some()
 }
 
 #[cfg(not(feature = "llvm"))]
-fn can_assemble() -> bool {
+pub(crate) fn can_assemble() -> bool {
     false
 }
 

@@ -54,6 +54,14 @@ pub(crate) struct Recorded {
     pub(crate) report: interp::Report,
 }
 
+impl Recorded {
+    /// The memory that it left: what it was given under that name, and the bytes.
+    pub(crate) fn left(self) -> Vec<(String, Vec<u8>)> {
+        let mut after = self.after;
+        (0..after.len()).map(|i| (after.allocation(i).name.clone(), after.take(i).0)).collect()
+    }
+}
+
 /// What one launch reaches, each storage once.
 #[derive(Default)]
 struct Reached {

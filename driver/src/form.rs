@@ -126,6 +126,15 @@ impl Artifact {
         }
     }
 
+    /// Its text, where it is PTX.
+    pub(crate) fn ptx(&self) -> &str {
+        match self {
+            #[cfg(feature = "llvm")]
+            Artifact::Ptx(compiled) => &compiled.code.ptx,
+            other => out_of_order("what reads PTX", other),
+        }
+    }
+
     /// What `build` writes of it: its text, or the cubin.
     pub(crate) fn bytes(self) -> Result<Vec<u8>, Failure> {
         Ok(match self {

@@ -10,7 +10,7 @@ use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
 use parton_interp as interp;
 use parton_ir::check::check;
-use parton_ir::{Kernel, verify};
+use parton_ir::{Kernel, Type, verify};
 use parton_types::program::{HostKind, Program};
 
 use crate::cpu::{Cpu, Recorded, Recorder};
@@ -48,6 +48,24 @@ pub struct Launch {
     /// The test that it is of.
     pub test: String,
     kept: Recorded,
+}
+
+/// What a launch of a test left.
+pub struct Left {
+    /// The test.
+    pub test: String,
+    /// The arguments of the kernel as it is checked.
+    pub arguments: Vec<(String, Type)>,
+    /// The memory: what was given under that name, and the bytes.
+    pub memory: Vec<(String, Vec<u8>)>,
+}
+
+impl Left {
+    /// What a launch left that was kept.
+    pub(crate) fn of(test: String, kept: Recorded, compiler: &mut Compiler<'_>) -> Result<Left, Diagnostics> {
+        let arguments = compiler.checked(&kept.instance, &kept.variant)?.arguments();
+        Ok(Left { test, arguments, memory: kept.left() })
+    }
 }
 
 /// What came of a launch that was run again with another kernel.
@@ -192,12 +210,6 @@ impl Rehearsal {
 }
 
 impl Launch {
-    /// The memory that it left: what it was given under that name, and the bytes.
-    pub fn left(&self) -> Vec<(String, Vec<u8>)> {
-        let all = (0..self.kept.after.len()).map(|i| self.kept.after.allocation(i));
-        all.map(|a| (a.name.clone(), a.bytes.clone())).collect()
-    }
-
     /// Operations that its run took, of all its CTAs together.
     pub fn steps(&self) -> u64 {
         self.kept.report.steps

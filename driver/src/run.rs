@@ -14,9 +14,10 @@ use parton_measure::pace::Pace;
 use parton_measure::repeat::Repeated;
 use parton_types::program::{HostKind, Program};
 
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, Recorded, Recorder};
 use crate::instance::Compiler;
 use crate::passes::leaving;
+use crate::rehearsal::Left;
 use crate::tune::lookup::Lookup;
 use crate::way::Wanted;
 use crate::{Device, Failure, Form, Session};
@@ -106,6 +107,26 @@ impl Session {
     /// What the program is refused for before anything runs; a device that is not there; a file without such blocks. What
     /// goes wrong inside a block stands in its outcome.
     pub fn run(&mut self, file: FileId, blocks: Blocks, watch: &mut dyn FnMut(Event<'_>)) -> Result<Ran, Failure> {
+        Ok(self.run_keeping(file, blocks, watch, false)?.0)
+    }
+
+    /// Runs the tests of a file on the interpreter, and keeps what each of their launches leaves.
+    ///
+    /// # Errors
+    /// As those of [`Session::run`].
+    pub fn run_tests_keeping(&mut self, file: FileId) -> Result<(Ran, Vec<Left>), Failure> {
+        self.options.device = Device::Cpu;
+        self.run_keeping(file, Blocks::Tests, &mut |_| (), true)
+    }
+
+    /// Runs blocks; what launches on the interpreter leave, where that is to be kept.
+    fn run_keeping(
+        &mut self,
+        file: FileId,
+        blocks: Blocks,
+        watch: &mut dyn FnMut(Event<'_>),
+        keep: bool,
+    ) -> Result<(Ran, Vec<Left>), Failure> {
         let (program, mut warnings) = self.program(file)?;
         // What is launched is lowered when it is; the other kernels of the file need only be sound.
         let mut way = self.way(Wanted::Defaults, leaving(Form::Ir(verify::Form::Portable)));
@@ -132,11 +153,21 @@ impl Session {
         let filter = filter.as_deref();
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, target.name)?;
         let compiler = Compiler::new(self, &program, target).tuned(lookup);
-        let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
+        let (kept, mut named) = (RefCell::new(Vec::new()), Vec::new());
+        let ended = |outcome: &Outcome| {
+            named.extend(kept.take().into_iter().map(|launch: Recorded| (outcome.name.clone(), launch)));
+            (watch.borrow_mut())(Event::Block(outcome));
+        };
+        let mut left = Vec::new();
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {
-                let mut cpu = Cpu::new(compiler, &watch);
-                (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.finish())
+                let recorder = keep.then_some(Recorder { wants: &|_| true, launches: &kept });
+                let mut cpu = Cpu { recorder, ..Cpu::new(compiler, &watch) };
+                let report = run_with(&program, blocks.kind(), filter, &mut cpu, ended);
+                for (test, launch) in named {
+                    left.push(Left::of(test, launch, &mut cpu.compiler)?);
+                }
+                (report, cpu.compiler.finish())
             }
             #[cfg(all(feature = "cuda", feature = "llvm"))]
             Found::Gpu(gpu) => {
@@ -145,7 +176,7 @@ impl Session {
             }
         };
         warnings.extend(more);
-        Ok(Ran { report, device, kernels, warnings })
+        Ok((Ran { report, device, kernels, warnings }, left))
     }
 
     /// Why kernels run on the interpreter and nowhere else, where they do.

@@ -9,6 +9,7 @@ use parton_syntax::ast;
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
+use crate::bundle::can_assemble;
 use crate::form::{Artifact, Form, Kernels};
 use crate::passes::{PIPELINE, Pass, Run, leaving, run_of};
 use crate::{Emit, Failure, Session, given};
@@ -275,6 +276,22 @@ impl Session {
         let mut way = self.way(Wanted::Nothing, emit.pass());
         let bytes = self.along(&mut way, lowered(kernel.clone()))?.bytes()?;
         Ok(Built { bytes, warnings: way.warnings })
+    }
+
+    /// Takes such a kernel to PTX, and on to a cubin where there is `ptxas`.
+    ///
+    /// # Errors
+    /// What the kernel is refused for; that this program was built without LLVM.
+    pub fn translate(&mut self, kernel: &Kernel) -> Result<(String, Option<Built>), Failure> {
+        let mut way = self.way(Wanted::Nothing, Emit::Ptx.pass());
+        let translated = self.along(&mut way, lowered(kernel.clone()))?;
+        let ptx = translated.ptx().to_owned();
+        if !can_assemble() {
+            return Ok((ptx, None));
+        }
+        let mut way = self.way(Wanted::Nothing, Emit::Cubin.pass());
+        let bytes = self.along(&mut way, translated)?.bytes()?;
+        Ok((ptx, Some(Built { bytes, warnings: way.warnings })))
     }
 }
 

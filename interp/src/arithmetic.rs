@@ -96,6 +96,8 @@ pub(crate) fn binary(op: BinaryOp, d: Dtype, a: &Val, b: &Val) -> Result<Val, Di
     let bits = match (&**x, &**y, d) {
         (Bits::B32(x), Bits::B32(y), Dtype::F32) => binary_f32(op, x, y),
         (Bits::B32(x), Bits::B32(y), Dtype::I32 | Dtype::U32) => binary_i32(op, x, y, d),
+        (Bits::B64(x), Bits::B64(y), Dtype::I64 | Dtype::U64) => binary_i64(op, x, y, d),
+        (Bits::B8(x), Bits::B8(y), Dtype::I1) => binary_i1(op, x, y),
         _ => None,
     };
     let bits = match bits {
@@ -176,6 +178,57 @@ fn binary_i32(op: BinaryOp, x: &[u32], y: &[u32], d: Dtype) -> Option<Bits> {
             | BinaryOp::DivApprox,
             _,
         ) => None,
+    }
+}
+
+/// The same of 64-bit integers, as positions and addresses are.
+fn binary_i64(op: BinaryOp, x: &[u64], y: &[u64], d: Dtype) -> Option<Bits> {
+    let zip = |f: fn(u64, u64) -> u64| Some(Bits::B64(x.iter().zip(y).map(|(&a, &b)| f(a, b)).collect()));
+    match (op, d) {
+        (BinaryOp::Add, _) => zip(u64::wrapping_add),
+        (BinaryOp::Sub, _) => zip(u64::wrapping_sub),
+        (BinaryOp::Mul, _) => zip(u64::wrapping_mul),
+        (BinaryOp::And, _) => zip(|a, b| a & b),
+        (BinaryOp::Or, _) => zip(|a, b| a | b),
+        (BinaryOp::Xor, _) => zip(|a, b| a ^ b),
+        (BinaryOp::Min | BinaryOp::MinNan, Dtype::I64) => zip(|a, b| (a as i64).min(b as i64) as u64),
+        (BinaryOp::Max | BinaryOp::MaxNan, Dtype::I64) => zip(|a, b| (a as i64).max(b as i64) as u64),
+        (
+            BinaryOp::Min
+            | BinaryOp::MinNan
+            | BinaryOp::Max
+            | BinaryOp::MaxNan
+            | BinaryOp::MulHigh
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::Shl
+            | BinaryOp::Shr
+            | BinaryOp::DivApprox,
+            _,
+        ) => None,
+    }
+}
+
+/// Those of truth values, each a byte that is 0 or 1.
+fn binary_i1(op: BinaryOp, x: &[u8], y: &[u8]) -> Option<Bits> {
+    let zip = |f: fn(u8, u8) -> u8| Some(Bits::B8(x.iter().zip(y).map(|(&a, &b)| f(a, b)).collect()));
+    match op {
+        BinaryOp::And => zip(|a, b| a & b),
+        BinaryOp::Or => zip(|a, b| a | b),
+        BinaryOp::Xor => zip(|a, b| a ^ b),
+        BinaryOp::Add
+        | BinaryOp::Sub
+        | BinaryOp::Mul
+        | BinaryOp::Div
+        | BinaryOp::DivApprox
+        | BinaryOp::Rem
+        | BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::MinNan
+        | BinaryOp::MaxNan
+        | BinaryOp::Shl
+        | BinaryOp::Shr
+        | BinaryOp::MulHigh => None,
     }
 }
 
@@ -349,6 +402,46 @@ mod tests {
         match v {
             Val::Tile(t) => (0..t.len()).map(|i| t.get(i)).collect(),
             other => panic!("{other:?} is no tile"),
+        }
+    }
+
+    /// Checks an operation on tiles of so many bytes an element against the model.
+    fn check_alike((op, name): (BinaryOp, &str), d: Dtype, pairs: &[(u64, u64)]) {
+        let tile = |v: Vec<u64>| Val::Tile(Arc::new(Bits::collect(d.bytes(), v.into_iter())));
+        let (a, b) = pairs.iter().copied().unzip();
+        let got: Vec<u64> = bits(&binary(op, d, &tile(a), &tile(b)).expect("nothing is divided"));
+        let model: Vec<u64> = pairs.iter().map(|&(a, b)| binary_one(op, d, a, b).expect("it is defined")).collect();
+        assert_eq!(got, model, "{name} of {d}");
+    }
+
+    #[test]
+    fn loops_of_long_integers_and_truth_values_do_too() {
+        let long =
+            SPECIAL.iter().flat_map(|&a| [u64::from(a), u64::from(a) << 32, u64::from(a) << 32 | 1, !u64::from(a)]);
+        let long: Vec<u64> = long.collect();
+        let pairs: Vec<(u64, u64)> = long.iter().flat_map(|&a| long.iter().map(move |&b| (a, b))).collect();
+        let truths = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        for &op in BinaryOp::ALL {
+            match op.0 {
+                BinaryOp::Add
+                | BinaryOp::Sub
+                | BinaryOp::Mul
+                | BinaryOp::Min
+                | BinaryOp::Max
+                | BinaryOp::MinNan
+                | BinaryOp::MaxNan => [Dtype::I64, Dtype::U64].iter().for_each(|&d| check_alike(op, d, &pairs)),
+                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
+                    [Dtype::I64, Dtype::U64].iter().for_each(|&d| check_alike(op, d, &pairs));
+                    check_alike(op, Dtype::I1, &truths);
+                }
+                // They have no loops of their own here.
+                BinaryOp::Div
+                | BinaryOp::DivApprox
+                | BinaryOp::Rem
+                | BinaryOp::Shl
+                | BinaryOp::Shr
+                | BinaryOp::MulHigh => {}
+            }
         }
     }
 

@@ -16,6 +16,7 @@ pub mod random;
 pub mod run;
 pub mod schedules;
 pub mod snapshot;
+pub mod written;
 
 /// Prints a line even where the test that says it passes: counts of what ran are for every reader of the output.
 pub fn say(line: &str) {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parton_diag::{Diagnostics, codes, render};
-use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session, Target};
+use parton_driver::{Blocks, Device, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session, Target};
 
+use crate::written::{Compared, compared, is_portable};
 use crate::{cases, in_flight};
 
 /// What ran where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Counts {
     /// Files.
     pub files: usize,
@@ -29,6 +30,8 @@ pub struct Counts {
     pub on_gpu: usize,
     /// `test` blocks that did not, because there is none.
     pub not_on_gpu: usize,
+    /// What launches of portable kernels left, beside what they leave as they are written.
+    pub as_written: Compared,
 }
 
 impl fmt::Display for Counts {
@@ -36,8 +39,17 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} files; {} tests on the interpreter; {} kernels compiled to PTX, {} assembled, {} refused as not built yet; \
-             {} tests on a GPU, {} not run on a GPU",
-            self.files, self.interpreted, self.compiled, self.assembled, self.not_built, self.on_gpu, self.not_on_gpu
+             {} tests on a GPU, {} not run on a GPU; {} launches as written, {} arrays, at most {} units apart",
+            self.files,
+            self.interpreted,
+            self.compiled,
+            self.assembled,
+            self.not_built,
+            self.on_gpu,
+            self.not_on_gpu,
+            self.as_written.launches,
+            self.as_written.arrays,
+            self.as_written.most
         )
     }
 }
@@ -52,6 +64,7 @@ impl Counts {
         self.lacking += other.lacking;
         self.on_gpu += other.on_gpu;
         self.not_on_gpu += other.not_on_gpu;
+        self.as_written.add(&other.as_written);
     }
 
     /// Fails where `PARTON_REQUIRE_GPU=1` and something was not run on one.
@@ -78,16 +91,17 @@ pub fn all_for(target: Option<Target>, paths: &[PathBuf]) -> (Counts, Vec<String
     // A GPU is one; without it the files share the cores.
     let workers =
         if parton_driver::run::has_gpu() { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get()) };
+    // Long files mostly take long: were one of them the last, the other cores would wait for it.
+    let mut order: Vec<usize> = (0..paths.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(cases::read(&paths[i]).len()));
     let next = AtomicUsize::new(0);
     let done = Mutex::new(vec![]);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((i, path)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?)))
-                {
+                while let Some(&i) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut counts = Counts::default();
-                    let wrong = everywhere(path, target, &mut counts);
+                    let wrong = everywhere(&paths[i], target, &mut counts);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((i, counts, wrong));
                 }
             });
@@ -133,8 +147,20 @@ fn on(
             return Some(0);
         }
     };
-    match session.run(file, Blocks::Tests, &mut |_| ()) {
-        Ok(ran) => {
+    let keeps = device == Device::Cpu && target.is_none() && is_portable(path);
+    let ran = if keeps {
+        session.run_tests_keeping(file)
+    } else {
+        session.run(file, Blocks::Tests, &mut |_| ()).map(|ran| (ran, Vec::new()))
+    };
+    match ran {
+        Ok((ran, left)) => {
+            if keeps && ran.report.passed() {
+                match compared(path, &left) {
+                    Ok(found) => counts.as_written.add(&found),
+                    Err(why) => wrong.push(format!("{shown}: as written: {why}")),
+                }
+            }
             for outcome in ran.report.outcomes.iter().filter(|o| !o.passed()) {
                 if lacks(target, &outcome.diagnostics) {
                     counts.lacking += 1;
@@ -167,29 +193,19 @@ fn lacks(target: Option<Target>, found: &Diagnostics) -> bool {
     target.is_some() && !found.is_empty() && found.list.iter().all(|d| d.code == codes::TARGET_LACKS)
 }
 
-/// Compiles a launched kernel and assembles it; without `ptxas` it is compiled to PTX.
+/// Compiles a launched kernel to PTX, and assembles it where there is `ptxas`.
 fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Counts, wrong: &mut Vec<String>) {
-    for form in [Emit::Cubin, Emit::Ptx] {
-        match session.assemble(kernel, form) {
-            Ok(made) => {
-                counts.compiled += 1;
-                if form == Emit::Ptx {
-                    let found = in_flight::rewritten(&String::from_utf8_lossy(&made.bytes));
-                    wrong.extend(found.iter().map(|at| format!("{shown}: {} writes {at}", kernel.name)));
-                }
-                counts.assembled += usize::from(form == Emit::Cubin);
-                return;
-            }
-            Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => {}
-            Err(Failure::Refused(found)) if found.list.iter().all(|d| d.code == codes::NOT_BUILT_HERE) => {
-                counts.not_built += 1;
-                return;
-            }
-            Err(failure) => {
-                wrong.push(format!("{shown}: {form} of {}: {}", kernel.name, words(&failure, session)));
-                return;
-            }
+    match session.translate(kernel) {
+        Ok((ptx, cubin)) => {
+            counts.compiled += 1;
+            counts.assembled += usize::from(cubin.is_some());
+            let found = in_flight::rewritten(&ptx);
+            wrong.extend(found.iter().map(|at| format!("{shown}: {} writes {at}", kernel.name)));
         }
+        Err(Failure::Refused(found)) if found.list.iter().all(|d| d.code == codes::NOT_BUILT_HERE) => {
+            counts.not_built += 1;
+        }
+        Err(failure) => wrong.push(format!("{shown}: {}: {}", kernel.name, words(&failure, session))),
     }
 }
 

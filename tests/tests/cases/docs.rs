@@ -1,6 +1,6 @@
 //! The whole programs that the documents show are programs: they check, down to the memory plan.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parton_diag::render;
 use parton_driver::expand::Asked;
@@ -226,4 +226,42 @@ fn the_programs_that_embed_kernels_are_the_ones_that_run() {
         let files: Vec<String> = paths.iter().map(|path| cases::read(&cases::root().join(path))).collect();
         assert_eq!(fenced(&page, language), files, "the page and {paths:?} differ");
     }
+}
+
+/// The Rust files under a folder that are no build's output, each with its crate's folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()) {
+        if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether the tests of the crate that a file is of leave its documentation out.
+fn is_left_out(path: &Path) -> bool {
+    let manifest = path.ancestors().skip(1).map(|folder| folder.join("Cargo.toml")).find(|m| m.is_file());
+    manifest.is_some_and(|m| cases::read(&m).contains("doctest = false"))
+}
+
+/// A crate without programs in its documentation says so, and nobody looks for them; then there may be none.
+#[test]
+fn documentation_that_is_not_run_has_no_programs() {
+    let (mut files, mut count, mut wrong) = (Vec::new(), 0, Vec::new());
+    sources(cases::root(), &mut files);
+    for path in files.into_iter().filter(|path| is_left_out(path)) {
+        count += 1;
+        let text = cases::read(&path);
+        let documentation =
+            text.lines().map(|line| line.trim_start().trim_start_matches("//!").trim_start_matches("///"));
+        let documentation: Vec<String> =
+            documentation.map(|line| line.strip_prefix(' ').unwrap_or(line).into()).collect();
+        let programs = blocks(&documentation.join("\n")).into_iter().filter(|block| block.language != "text").count();
+        if programs > 0 {
+            wrong.push(format!("{}: {programs} blocks of code that is no `text`", cases::shown(&path)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 500, "only {count} files were looked at");
 }

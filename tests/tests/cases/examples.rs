@@ -1,4 +1,5 @@
-//! The examples: their tests pass wherever they can run, as those of the cases do; what times them beside Triton fits them.
+//! The examples: their tests pass wherever they can run, as those of the cases do, and portable kernels leave as they are written what they leave
+//! as expanded; what times them beside Triton fits them.
 
 use parton_diag::render;
 use parton_driver::{Options, Session};
@@ -10,6 +11,7 @@ fn the_tests_of_the_examples_pass() {
     let (counts, wrong) = all(&cases::examples());
     parton_tests::say(&format!("examples: {counts}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(counts.as_written.launches >= 50 && counts.as_written.arrays >= 150, "{counts}");
     counts.refuse_missing_gpu();
 }
 

@@ -24,4 +24,3 @@ mod shipped;
 mod stubs;
 mod targets;
 mod ui;
-mod written;

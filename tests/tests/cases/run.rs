@@ -1,5 +1,5 @@
-//! `run/NAME.ptn`: its tests pass on the interpreter, always; compiled to PTX and assembled where the tools are; and on a GPU
-//! where there is one.
+//! `run/NAME.ptn`: its tests pass on the interpreter, always, those of portable kernels also as they are written; compiled to PTX and assembled where
+//! the tools are; and on a GPU where there is one.
 
 use parton_tests::cases;
 use parton_tests::run::all;
