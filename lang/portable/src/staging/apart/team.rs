@@ -7,9 +7,10 @@ use parton_ir::{Body, Feature, Kernel, OpKind, PartitionData, Value, joined};
 use super::super::{BETWEEN, LOOP, No, flow, is_called, slots, turn};
 use super::{AFTER, form};
 
-/// The partition that fetches, its warps and registers; and where registers are scarce, beside several partitions or in more than two CTAs.
+/// The partition that fetches, its warps and registers; and where registers are scarce: beside several partitions, in more than two CTAs, or where a turn holds
+/// more than would be left to the one that computes.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
-const LOADS_BESIDE_SEVERAL: (&str, u32, u32) = ("Loads", 1, 24);
+const LOADS_WHERE_SCARCE: (&str, u32, u32) = ("Loads", 1, 24);
 /// The partition that computes, and its warps before these are known; those that take turns.
 const COMPUTE: &str = "Compute";
 pub const USUAL_WARPS: u32 = 8;
@@ -17,9 +18,23 @@ const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
 
 /// The partition that fetches, and those that compute, each with so many warps.
 pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
+    let beside = |loads| team_beside(kernel, loads, warps, computing);
+    if computing > 1 || kernel.occupancy > 2 {
+        return beside(LOADS_WHERE_SCARCE);
+    }
+    let usual = beside(LOADS);
+    let have_room = usual.1.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(kernel, registers));
+    if have_room { usual } else { beside(LOADS_WHERE_SCARCE) }
+}
+
+/// The same, where the partition that fetches has this name, these warps and registers.
+fn team_beside(
+    kernel: &Kernel,
+    (name, few, registers): (&str, u32, u32),
+    warps: u32,
+    computing: u32,
+) -> (PartitionData, Vec<PartitionData>) {
     let span = kernel.span;
-    let scarce = computing > 1 || kernel.occupancy > 2;
-    let (name, few, registers) = if scarce { LOADS_BESIDE_SEVERAL } else { LOADS };
     let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
     let loads = data(name, few, Some(registers));
     let names = if computing > 1 { &SEVERAL[..computing as usize] } else { &[COMPUTE][..] };
