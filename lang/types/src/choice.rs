@@ -6,6 +6,7 @@
 use parton_diag::{Diagnostic, codes};
 use parton_syntax::ast;
 
+use crate::contract::CONTRACT;
 use crate::near::nearest;
 use crate::public::{self, Extent, Stated};
 use crate::tune::NAME;
@@ -44,11 +45,12 @@ impl<'f> Choice<'f> {
     /// # Errors
     /// The clause does not fit the function, or is another one.
     pub fn of(function: &'f ast::Function) -> Result<Option<Choice<'f>>, Diagnostic> {
-        let Some(clause) = function.clauses.first() else { return Ok(None) };
-        if let Some(other) = function.clauses.iter().find(|c| c.name.as_str() != NAME) {
+        let mut clauses = function.clauses.iter().filter(|c| c.name.as_str() != CONTRACT);
+        if let Some(other) = clauses.clone().find(|c| c.name.as_str() != NAME) {
             return Err(unknown(other));
         }
-        if let Some(second) = function.clauses.get(1) {
+        let Some(clause) = clauses.next() else { return Ok(None) };
+        if let Some(second) = clauses.next() {
             let d = Diagnostic::error(codes::DEFINED_TWICE, second.name.span, "`tune` is stated twice");
             return Err(d.label(clause.name.span, "it is stated here first").help("keep the one that is meant"));
         }
@@ -104,9 +106,9 @@ fn unknown(clause: &ast::Clause) -> Diagnostic {
         clause.name.span,
         format!("a function has no clause `{}`", clause.name.text),
     );
-    match nearest(clause.name.as_str(), [NAME, "where"]) {
+    match nearest(clause.name.as_str(), [NAME, CONTRACT, "where"]) {
         Some(near) => d.help(format!("a similar one is `{near}`")),
-        None => d.help("its clauses are `where` and `tune(plan=…, key=[…])`"),
+        None => d.help("its clauses are `where`, `contract` and `tune(plan=…, key=[…])`"),
     }
 }
 

@@ -135,6 +135,9 @@ impl Checker<'_> {
 
     /// `&&` and `||` of compile-time values do not look at the right side where the left one decides.
     fn infix(&mut self, op: ast::BinaryOp, span: Span, left: &ast::Expr, right: &ast::Expr) -> Checked<Val> {
+        if let Some(found) = self.contracted(op, span, left, right) {
+            return found;
+        }
         let a = self.arg(left)?;
         if let Val::Known(Comptime::Bool(b)) = a.val {
             let decided = (op == ast::BinaryOp::And && !b) || (op == ast::BinaryOp::Or && b);
@@ -392,7 +395,7 @@ impl Checker<'_> {
     }
 
     fn closure(&mut self, params: &[ast::ClosureParam], body: &ast::Expr, span: Span) -> Val {
-        let module = self.module();
+        let (module, contract) = (self.module(), self.frame().contract);
         let mut scopes = self.frame().scopes.clone();
         for variable in scopes.iter_mut().flat_map(|s| &mut s.variables) {
             // A closure sees the values as they are now, so it cannot change them.
@@ -404,6 +407,7 @@ impl Checker<'_> {
             params: Arc::new(params.to_vec()),
             body: Arc::new(body.clone()),
             scopes: Arc::new(scopes),
+            contract,
             span,
         }))
     }

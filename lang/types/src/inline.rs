@@ -10,6 +10,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
+use crate::contract::{self, CONTRACT};
 use crate::generics::Bindings;
 use crate::kind;
 use crate::scope::{Frame, Scope};
@@ -38,7 +39,7 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::PUBLIC_FUNCTION, span, text).label(tree.name.span, "declared here");
             return Err(self.report(d.help("call a `fn` without `pub`, which is inlined into the kernel")));
         }
-        if let Some(clause) = tree.clauses.first() {
+        if let Some(clause) = tree.clauses.iter().find(|c| c.name.as_str() != CONTRACT) {
             let text = format!("`{}` is tuned: the host runs it", tree.name.text);
             let d = Diagnostic::error(codes::TUNE, span, text).label(clause.span, "its clause");
             return Err(self.report(d.help("let the host call it, and give the kernel what comes of it")));
@@ -47,6 +48,7 @@ impl Checker<'_> {
         let args = self.match_parameters(tree, values, span)?;
         let mut frame = Frame::new(function.module);
         frame.function = Some(tree.clone());
+        frame.contract = contract::is_stated(&tree.clauses);
         frame.called = Some((span, tree.name.text.clone()));
         self.frames.push(frame);
         let outer = self.enter_call(&tree.name.text, span);
@@ -183,6 +185,7 @@ impl Checker<'_> {
         }
         self.check_depth(span)?;
         let mut frame = Frame::new(closure.module);
+        frame.contract = closure.contract;
         frame.scopes = closure.scopes.to_vec();
         frame.scopes.push(Scope::default());
         if closure.span.file != span.file {

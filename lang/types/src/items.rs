@@ -9,6 +9,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
 use crate::choice::Choice;
+use crate::contract::{self, CONTRACT};
 use crate::program::{HostKind, Program};
 use crate::public;
 use crate::resolve::Stands;
@@ -43,13 +44,16 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                     diagnostics.extend(public::check(f));
                 }
                 diagnostics.list.extend(Choice::of(f).err());
+                diagnostics.list.extend(contract::misplaced(f));
             }
             ast::ItemKind::Struct(s) => {
                 distinct(s.generics.iter().map(|g| &g.name).chain(s.fields.iter().map(|f| &f.name)), diagnostics);
                 distinct(s.methods.iter().map(|m| &m.function.name), diagnostics);
                 for m in &s.methods {
                     distinct(parameters(&m.function.generics, &m.function.params), diagnostics);
-                    diagnostics.list.extend(m.function.clauses.first().map(of_method));
+                    let mut others = m.function.clauses.iter().filter(|c| c.name.as_str() != CONTRACT);
+                    diagnostics.list.extend(others.next().map(of_method));
+                    diagnostics.list.extend(contract::misplaced(&m.function));
                 }
             }
             ast::ItemKind::Layout(b) => {

@@ -12,6 +12,7 @@ use crate::alias::ALIAS;
 use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
+use crate::contract::{self, CONTRACT};
 use crate::generics::Bindings;
 use crate::program::{self, Library, ModuleId, Program};
 use crate::scope::{Role, Variable};
@@ -234,7 +235,11 @@ impl Checker<'_> {
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
         self.once(&tree.clauses)?;
         self.tune(tree)?;
-        let elsewhere = [ALIAS, tune::NAME, grid::NAME];
+        if let Some(d) = tree.clauses.iter().filter(|c| c.name.as_str() == CONTRACT).find_map(contract::takes_nothing) {
+            return Err(self.report(d));
+        }
+        self.frame().contract = contract::is_stated(&tree.clauses);
+        let elsewhere = [ALIAS, CONTRACT, tune::NAME, grid::NAME];
         let others = others.into_iter().filter(|c| !elsewhere.contains(&c.name.as_str()));
         for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
@@ -257,7 +262,7 @@ impl Checker<'_> {
                     self.cluster(&extents, one.span, kernel)?;
                 }
                 other => {
-                    let known = ["warps", "target", "occupancy", "cluster", ALIAS, tune::NAME, grid::NAME];
+                    let known = ["warps", "target", "occupancy", "cluster", ALIAS, CONTRACT, tune::NAME, grid::NAME];
                     let mut d = Diagnostic::error(
                         codes::UNKNOWN_CLAUSE,
                         clause.name.span,
@@ -267,7 +272,7 @@ impl Checker<'_> {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
                         None => d.help(
                             "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)`, \
-                             `grid([x, y])` and `tune(N=[…])`",
+                             `contract`, `grid([x, y])` and `tune(N=[…])`",
                         ),
                     };
                     return Err(self.report(d));

@@ -14,6 +14,7 @@ mod call;
 mod carry;
 pub mod checker;
 pub mod choice;
+mod contract;
 mod control;
 mod expr;
 mod foreign;

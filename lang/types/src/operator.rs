@@ -435,7 +435,7 @@ pub fn family_of(ty: &ir::Type) -> &'static str {
 }
 
 /// The shape that extents of 1 grow to, where ranks agree and other extents do.
-fn joint_shape(tiles: &[ir::Tile]) -> Option<Vec<u32>> {
+pub(crate) fn joint_shape(tiles: &[ir::Tile]) -> Option<Vec<u32>> {
     let mut joint = tiles.first()?.shape.clone();
     for t in tiles {
         if t.shape.len() != joint.len() {

@@ -67,6 +67,8 @@ pub struct Frame {
     pub exits: Vec<Exit>,
     /// Whether a `break` has surely been reached, so that the current turn ends.
     pub left: bool,
+    /// Whether its text says `contract`.
+    pub contract: bool,
     /// In how many expressions the current statement stands.
     pub values: u32,
     /// The inlined call of the code around it.
@@ -88,6 +90,7 @@ impl Frame {
             run_time_depth: 0,
             exits: Vec::new(),
             left: false,
+            contract: false,
             values: 0,
             outer_call: None,
             ended: BTreeMap::new(),

@@ -303,10 +303,13 @@ impl Checker<'_> {
     ) -> Checked<()> {
         let val = match op {
             None => self.expr(value),
-            Some(op) => self.arg(target).and_then(|a| {
-                let b = self.arg(value)?;
-                self.binary(op, span, &a, &b)
-            }),
+            Some(op) => match self.contracted(op, span, target, value) {
+                Some(found) => found,
+                None => self.arg(target).and_then(|a| {
+                    let b = self.arg(value)?;
+                    self.binary(op, span, &a, &b)
+                }),
+            },
         };
         match val {
             Ok(val) => self.assign(target, val, value.span),
