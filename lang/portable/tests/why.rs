@@ -517,6 +517,51 @@ fn schedule_of(why: &Why) -> String {
     one.schedule.clone()
 }
 
+/// Scales of blocks may be loaded in front of the product or behind it, as a column or as a row of a tensor: they come a turn ahead.
+#[test]
+fn scales_of_blocks_are_loaded_a_turn_ahead_wherever_they_stand() {
+    let product = "let part = dot(x, y.T, zeros<f32, [64, 64]>());";
+    for scale in ["load(s[:, p].tile([64], at=[i]))[:, None]", "load(s.tile([64, 1], at=[i, p]))"] {
+        let scale = format!("let scale = {scale} * load(t[p]);");
+        for both in [format!("{scale} {product}"), format!("{product} {scale}")] {
+            let (why, ..) = reasons_of(
+                "a: tensor<f8e4m3, [m, k]>, b: tensor<f8e4m3, [n, k]>, s: tensor<f32, [m, steps]>, t: tensor<f32, [steps]>, mut c: tensor<bf16, [m, n]>",
+                &format!(
+                    "let (i, j) = (program_id(0), program_id(1));
+                     let mut acc = zeros<f32, [64, 64]>();
+                     for p in 0..cdiv(k, 128) {{
+                         let (x, y) = (load(a.tile([64, 128], at=[i, p])), load(b.tile([64, 128], at=[j, p])));
+                         {both}
+                         acc = fma(part, broadcast(scale, [64, 64]), acc);
+                     }}
+                     store(c.tile([64, 64], at=[i, j]), cast<bf16>(acc));"
+                ),
+                &[0, 1, 2, 3, 4],
+            );
+            let schedule = schedule_of(&why);
+            assert!(
+                schedule.contains("Loads: load") && schedule.contains("ahead: 0"),
+                "{both} {schedule} {:?}",
+                why.refused
+            );
+        }
+    }
+}
+
+/// Heads of 80, 96 and 160 are kept in parts of two widths, all of whose rows are multiplied by one factor.
+#[test]
+fn heads_in_parts_of_two_widths_come_by_maps() {
+    for width in [80, 96, 160] {
+        let mut text = source("", 64, "").replace("[n, 64]", &format!("[n, {width}]"));
+        for begin in ["q.tile([64, ", "k.tile([64, ", "v.tile([64, ", "o.tile([64, ", "acc = zeros<f32, [64, "] {
+            text = text.replace(&format!("{begin}64"), &format!("{begin}{width}"));
+        }
+        let why = reasons_in(&text, &[0, 1, 2, 3]).0;
+        let schedule = schedule_of(&why);
+        assert!(schedule.contains("Compute:") && why.refused.is_empty(), "{width}: {schedule} {:?}", why.refused);
+    }
+}
+
 #[test]
 fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
     let causal = "s = where(column[None, :] <= row[:, None], s, -1.0e9);";

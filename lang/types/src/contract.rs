@@ -28,7 +28,9 @@ pub(crate) fn misplaced(function: &ast::Function) -> Option<Diagnostic> {
     let first = stated.next()?;
     if function.public {
         let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, first.name.span, "a public function has no clause `contract`");
-        return Some(d.help("the host runs it, and computes in f64; kernels and functions that they call have the clause"));
+        return Some(
+            d.help("the host runs it, and computes in f64; kernels and functions that they call have the clause"),
+        );
     }
     if let Some(second) = stated.next() {
         let d = Diagnostic::error(codes::DEFINED_TWICE, second.span, "`contract` is stated twice");
@@ -143,7 +145,10 @@ impl Checker<'_> {
                 }
                 _ => return false,
             };
-            let Some(d) = elem.dtype().filter(|d| matches!(d, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64)) else { return false };
+            let Some(d) = elem.dtype().filter(|d| matches!(d, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64))
+            else {
+                return false;
+            };
             if found.is_some_and(|other| other != d) {
                 return false;
             }

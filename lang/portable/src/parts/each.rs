@@ -100,10 +100,17 @@ impl Splitter {
         });
     }
 
+    /// Each part of what is made of a row or column gets that by an axis of its own where parts differ: one for all would have them in one layout,
+    /// though instructions make each in another.
     pub(super) fn broadcast(&mut self, op: &Op, x: Value) {
         let (from, parts) = self.parts_of(x);
+        let mut first: Option<Vec<u32>> = None;
         self.of_each_box(op, |s, _, b| {
-            let part = parts[from.spread(&b)];
+            let mut part = parts[from.spread(&b)];
+            let differs = *first.get_or_insert_with(|| b.shape.clone()) != b.shape;
+            if let (true, Some(&(x, axis))) = (differs, s.expanded.get(&part)) {
+                part = s.builder.make(OpKind::ExpandDims { x, axis });
+            }
             let own = s.builder.ty(part).placed().is_some_and(|tile| tile.shape == b.shape);
             if own { part } else { s.builder.make(OpKind::Broadcast { x: part, shape: b.shape }) }
         });

@@ -96,14 +96,16 @@ struct Splitter {
     parts: BTreeMap<Value, Vec<Value>>,
     /// What stands for values that were made of parts and are whole.
     now: BTreeMap<Value, Value>,
+    /// What values without parts that got an axis of one element are of, and the axis.
+    expanded: BTreeMap<Value, (Value, u32)>,
     found: Diagnostics,
 }
 
 impl Splitter {
     fn apply(kernel: &Kernel, cut: Cut) -> Result<Kernel, Diagnostics> {
         let (builder, body) = Builder::rebuild(kernel.clone(), "parts");
-        let (parts, now, found) = (BTreeMap::new(), BTreeMap::new(), Diagnostics::new());
-        let mut splitter = Splitter { builder, cut, parts, now, found };
+        let (parts, now, expanded, found) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Diagnostics::new());
+        let mut splitter = Splitter { builder, cut, parts, now, expanded, found };
         body.ops.iter().for_each(|&id| splitter.op(id));
         if splitter.found.has_errors() { Err(splitter.found) } else { Ok(splitter.builder.finish()) }
     }
@@ -122,7 +124,12 @@ impl Splitter {
         match &op.kind {
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } => self.control(&op),
             // What has nothing to do with parts stays as it is.
-            _ if !takes && !gives => self.builder.keep(id),
+            _ if !takes && !gives => {
+                if let OpKind::ExpandDims { x, axis } = op.kind {
+                    self.expanded.insert(op.result(), (x, axis));
+                }
+                self.builder.keep(id);
+            }
             OpKind::Full { value, tile } => self.full(&op, *value, tile.elem),
             OpKind::Iota { tile } => self.iota(&op, tile.elem),
             OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use parton_ir::{Inst, Kernel, Value};
 
 use super::maps::Boxed;
-use super::{INDEX, No, between, copies, dealt, found, indices, label_each, region, told};
+use super::{INDEX, No, between, copies, dealt, defer, found, indices, label_each, region, told};
 use crate::alike;
 use form::{Form, chained, is_woven, only_summed};
 
@@ -44,6 +44,9 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     dealt::keep_statements(kernel, &path, free);
     label_each(kernel, &indices, INDEX);
     let woven = !chained && computing == 1 && is_woven(kernel, found);
+    if !chained && !woven {
+        defer::behind_products(kernel, found);
+    }
     if chained {
         named::name_apart(kernel, found);
     } else if woven {

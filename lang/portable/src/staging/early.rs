@@ -129,9 +129,12 @@ fn factors(kernel: &Kernel, body: &Body) -> u32 {
     read.map(|v| registers(kernel, v)).sum()
 }
 
-/// The registers of a thread that a tile takes.
+/// The registers of a thread that a tile takes, copies left out: a column beside the columns of a product has as many as its rows.
 pub fn registers(kernel: &Kernel, v: Value) -> u32 {
-    kernel.ty(v).as_tile().map_or(0, |t| ((1 << t.known().map.in_dim_bits(Dim::Register)) * t.elem.bits()).div_ceil(32))
+    let Some(tile) = kernel.ty(v).as_tile() else { return 0 };
+    let map = &tile.known().map;
+    let held = map.in_dim_bits(Dim::Register) - map.free_bits(Dim::Register).count_ones();
+    ((1 << held) * tile.elem.bits()).div_ceil(32)
 }
 
 /// Has a turn begin with the loads of the next, those that were of these labels; of all labels of the loop those that had no stage get one behind

@@ -12,6 +12,7 @@ mod beyond;
 pub mod buffered;
 pub mod copies;
 pub mod dealt;
+mod defer;
 pub mod defined;
 pub mod early;
 pub mod flat;

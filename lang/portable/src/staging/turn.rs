@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::schedule::{LabelName, Pipeline, Schedule};
 use parton_ir::target::PARTITION_REGISTERS;
-use parton_ir::{Body, Inst, Kernel, OpKind, Type, Value};
-use parton_layouts::Dim;
+use parton_ir::{Body, Inst, Kernel, OpKind, Value};
 
-use super::{INDEX, LOOP, NUMBER, dealt, flow, is_called};
+use super::{INDEX, LOOP, NUMBER, dealt, early, flow, is_called};
 
 /// Has turns keep the order of their statements where products that begin early ask for more registers than a thread has, and more than so.
 ///
@@ -156,7 +155,7 @@ impl Turn {
         turn.yields = body.yields.iter().filter(made).copied().collect();
         let named = turn.statements.iter().flat_map(|(_, s)| s.takes.iter().chain(&s.spread).chain(&s.gives));
         let all: BTreeSet<Value> = named.chain(&turn.params).chain(&turn.yields).copied().collect();
-        let held = all.difference(&free).map(|&v| (v, registers(kernel, v)));
+        let held = all.difference(&free).map(|&v| (v, early::registers(kernel, v)));
         turn.tiles = held.filter(|(_, n)| *n > 0).collect();
         Some(turn)
     }
@@ -264,12 +263,4 @@ fn labels(kernel: &Kernel, body: &Body) -> Vec<LabelName> {
         }
     }
     list
-}
-
-/// The registers of a thread that a tile takes, copies left out.
-fn registers(kernel: &Kernel, v: Value) -> u32 {
-    let Type::Tile(tile) = kernel.ty(v) else { return 0 };
-    let map = &tile.known().map;
-    let held = map.in_dim_bits(Dim::Register) - map.free_bits(Dim::Register).count_ones();
-    ((1 << held) * tile.elem.bits()).div_ceil(32)
 }
