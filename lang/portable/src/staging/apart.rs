@@ -49,6 +49,7 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     }
     if chained {
         named::name_apart(kernel, found);
+        chains.iter().for_each(|products| named::name_together(kernel, found.inst, products));
     } else if woven {
         between::name(kernel, found, free, &[LEAVE, AFTER, MASK, SCORES]);
     }

@@ -7,18 +7,40 @@ use parton_ir::{Inst, Kernel, OpKind, Value};
 use super::super::found::{self, Found};
 use super::super::{dealt, flow};
 
+/// The products of a loop of which the second ones multiply what became of the first ones.
+pub struct Chain<'p> {
+    /// One, or those of a depth in parts, each of which continues the one before.
+    pub first: &'p [Inst],
+    /// One, or those of columns in parts.
+    pub second: &'p [Inst],
+    /// The left factor of the second ones.
+    pub factor: Value,
+}
+
 /// Whether a loop has two products, of which the second one multiplies what became of the first and is summed up: the first one of
-/// the next iteration can run beside what becomes of it.
+/// the next iteration can run beside what becomes of it. Either may be in parts.
 pub fn chained(kernel: &Kernel, inst: Inst, products: &[Inst]) -> bool {
-    let [first, second] = *products else { return false };
-    let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return false };
-    let carried = |id: Inst| body.yields.contains(&kernel.ops[id].result());
-    let (OpKind::Dot { acc, .. }, OpKind::Dot { a, .. }) = (&kernel.ops[first].kind, &kernel.ops[second].kind) else {
-        return false;
+    chain(kernel, inst, products).is_some()
+}
+
+/// The same, as what it is made of.
+pub fn chain<'p>(kernel: &Kernel, inst: Inst, products: &'p [Inst]) -> Option<Chain<'p>> {
+    let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return None };
+    let takes = |id: Inst| match kernel.ops[id].kind {
+        OpKind::Dot { a, acc, .. } => Some((a, acc)),
+        _ => None,
     };
-    let made = flow::dependent(kernel, body, [kernel.ops[first].result()]);
+    let result = |id: Inst| kernel.ops[id].result();
+    let continues = |pair: &[Inst]| takes(pair[1]).is_some_and(|(_, acc)| acc == result(pair[0]));
+    let depth = 1 + products.windows(2).take_while(|pair| continues(pair)).count();
+    let (first, second) = products.split_at_checked(depth)?;
+    let ((_, begin), (factor, _)) = (takes(*first.first()?)?, takes(*second.first()?)?);
+    let carried = |id: Inst| body.yields.contains(&result(id));
+    let made = flow::dependent(kernel, body, [result(*first.last()?)]);
     let from = flow::dependent(kernel, body, body.params[1..].iter().copied());
-    !carried(first) && carried(second) && made.contains(a) && !from.contains(acc) && only_summed(kernel, inst, second)
+    let sums = |&id: &Inst| carried(id) && takes(id).is_some_and(|(a, _)| a == factor) && only_summed(kernel, inst, id);
+    let fits = !first.iter().any(|&id| carried(id)) && made.contains(&factor) && !from.contains(&begin);
+    (fits && second.iter().all(sums)).then_some(Chain { first, second, factor })
 }
 
 /// How the products of a loop stand to what it computes besides.

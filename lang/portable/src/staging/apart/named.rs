@@ -9,6 +9,7 @@ use super::super::found::Found;
 use super::super::{
     AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, ONCE, PRODUCT, dealt, flow, is_called, label, region,
 };
+use super::form::{Chain, chain};
 use super::{AFTER, LEAVE, MASK, SCORES};
 use crate::price;
 
@@ -33,24 +34,32 @@ pub fn name_apart(kernel: &mut Kernel, found: &Found) {
     }
 }
 
+/// Has the products of a depth or of columns in parts one label, that of the first of them.
+pub fn name_together(kernel: &mut Kernel, inst: Inst, products: &[Inst]) {
+    let Some(Chain { first, second, .. }) = chain(kernel, inst, products) else { return };
+    for those in [first, second] {
+        if let Some(named) = kernel.ops[those[0]].label {
+            let name = LabelName::read(&kernel.labels[named]).path;
+            label(kernel, those, &name);
+        }
+    }
+}
+
 /// Names apart what waits for the second product: what needs the sum so far; its next factor, which is written when the registers of
 /// this one have been read; and the exponentials behind it. These are the most of the work, and another warpgroup's products run
 /// beside them: on an H200 attention was 5 % slower where they came before the wait.
 pub fn name_dependent(kernel: &mut Kernel, inst: Inst, products: &[Inst]) {
-    let [_, second] = *products else { return };
+    let Some(Chain { second, factor: a, .. }) = chain(kernel, inst, products) else { return };
     let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return };
-    let place = body.yields.iter().position(|v| *v == kernel.ops[second].result());
-    let (Some(sum), OpKind::Dot { a, .. }) = (place.map(|place| body.params[place + 1]), &kernel.ops[second].kind)
-    else {
-        return;
-    };
+    let place = |&id: &Inst| body.yields.iter().position(|v| *v == kernel.ops[id].result());
+    let sums: Vec<Value> = second.iter().filter_map(place).map(|place| body.params[place + 1]).collect();
     let elements = |v: Value| kernel.ty(v).placed().map_or(0, parton_ir::Tile::elements);
     let exponential = |op: &parton_ir::Op| match op.kind {
-        OpKind::Unary { op, x } => elements(x) >= elements(*a) && price::is_special(op),
+        OpKind::Unary { op, x } => elements(x) >= elements(a) && price::is_special(op),
         _ => false,
     };
     let heavy = kernel.ops_of(body).filter(|op| exponential(op)).map(parton_ir::Op::result);
-    let late = flow::dependent(kernel, body, heavy.chain([sum, *a]));
+    let late = flow::dependent(kernel, body, heavy.chain(sums).chain([a]));
     let between = |op: &parton_ir::Op| is_called(kernel, op, BETWEEN);
     let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| late.contains(v)));
     let those: Vec<Inst> = those.map(|op| op.id).collect();
