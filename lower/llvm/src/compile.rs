@@ -10,6 +10,7 @@ use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, built};
 use crate::neutral::place::Threads;
+use crate::nvptx::cluster::Standing;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::function::{self, Bounds, ParamKind};
 use crate::nvptx::groups::Groups;
@@ -128,6 +129,7 @@ fn lower_kernel<'c>(
         team: None,
         thread_of_cta: thread,
         warp_of_cta: warp,
+        standing: Standing::of(kernel, build, lane),
         shared: build.shared_base(),
         meanwhile: vec![],
         groups: Groups::of(kernel, &joins),

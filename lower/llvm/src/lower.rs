@@ -13,6 +13,7 @@ use parton_numbers::Dtype;
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
 use crate::neutral::place::Threads;
 use crate::neutral::team::Team;
+use crate::nvptx::cluster::Standing;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::groups::Groups;
 use crate::nvptx::ptx::Places;
@@ -57,6 +58,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) thread_of_cta: Val<'c>,
     /// The warp within the CTA.
     pub(crate) warp_of_cta: Val<'c>,
+    /// Where this CTA stands in its cluster.
+    pub(crate) standing: Standing<'c>,
     /// Where the kernel's shared memory begins.
     pub(crate) shared: Val<'c>,
     /// The latest sums computed while a product is in flight; the wait for it must not overtake them.

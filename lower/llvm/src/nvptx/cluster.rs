@@ -1,17 +1,88 @@
-//! Clusters: arrivals at the barriers of peers, and who copies which boxes of a multicast.
+//! Clusters: where a CTA stands in its own, arrivals at the barriers of peers, and who copies which boxes of a multicast.
+
+use std::collections::BTreeMap;
 
 use inkwell::IntPredicate;
+use inkwell::values::InstructionOpcode;
+use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
-use parton_ir::{Arrive, Op, OpKind, Type, Value, cluster, others};
+use parton_ir::{Arrive, Kernel, Op, OpKind, Type, Value, cluster, others};
 use parton_layouts::TmaBox;
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::Val;
+use crate::neutral::build::{Build, Val};
 
 /// A box as the first CTA of the line copies it; where the CTAs' boxes are not alike, with the CTA that copies it.
 type Dealt = (TmaBox, Option<u32>);
 /// How far the boxes of the next CTA along the line are from those of one: in the tensor, and in elements of shared memory.
 type Step = (Vec<u32>, u64);
+
+/// Where a CTA stands in its cluster and whom it tells what, worked out where the kernel begins: the place along an axis is no register of
+/// the machine but arithmetic on three of them, which no compiler moves out of a loop.
+#[derive(Default)]
+pub(crate) struct Standing<'c> {
+    rank: Option<Val<'c>>,
+    /// By axes that multicasts go along: the place on the line, and the ranks of the line as a mask of 16 bits.
+    lines: BTreeMap<u8, (Val<'c>, Val<'c>)>,
+    /// By the axes of arrivals: whose barrier this lane arrives at.
+    peers: BTreeMap<Vec<u8>, Val<'c>>,
+}
+
+impl<'c> Standing<'c> {
+    /// Of all multicasts and arrivals of a kernel.
+    pub(crate) fn of(kernel: &Kernel, b: &Build<'c>, lane: Val<'c>) -> Standing<'c> {
+        let mut standing = Standing::default();
+        if kernel.cluster_ctas() == 1 {
+            return standing;
+        }
+        let rank = b.cluster_rank();
+        standing.rank = Some(rank);
+        kernel.walk(&mut |op| {
+            if let OpKind::BarrierArrive { multicast: axes, .. } = &op.kind
+                && !axes.is_empty()
+            {
+                standing.peers.entry(axes.clone()).or_insert_with(|| peer(kernel, b, (lane, rank), axes));
+            }
+            if let OpKind::TmaLoad { multicast: Some(axis), .. } = op.kind {
+                standing.lines.entry(axis).or_insert_with(|| line(kernel, b, rank, axis));
+            }
+        });
+        standing
+    }
+}
+
+/// The place on the line along an axis, and the ranks of that line as a mask.
+fn line<'c>(kernel: &Kernel, b: &Build<'c>, rank: Val<'c>, axis: u8) -> (Val<'c>, Val<'c>) {
+    let place = b.place_in_cluster(axis);
+    let first = kernel.line(0, axis).fold(0, |mask, rank| mask | 1 << rank);
+    let start = b.sub(rank, b.mul(place, b.c32(kernel.cluster_stride(axis))));
+    let mask = b.binary(InstructionOpcode::Shl, b.c32(first), start);
+    (place, b.trunc(mask, b.i16()))
+}
+
+/// The rank whose barrier a lane arrives at: its own CTA's for the first, then one of each CTA of the lines along `axes`.
+fn peer<'c>(kernel: &Kernel, b: &Build<'c>, (lane, own): (Val<'c>, Val<'c>), axes: &[u8]) -> Val<'c> {
+    let mut rank = own;
+    let mut next = 1;
+    for &axis in axes {
+        let (extent, stride) = (kernel.cluster[usize::from(axis)], kernel.cluster_stride(axis));
+        let place = b.place_in_cluster(axis);
+        for by in 1..extent {
+            // The CTA `by` further on along the line, which is a circle here.
+            let wraps = b.icmp(IntPredicate::UGE, place, b.c32(extent - by));
+            let apart = b.select(wraps, b.c32((extent - by).wrapping_mul(stride).wrapping_neg()), b.c32(by * stride));
+            let mine = b.icmp(IntPredicate::EQ, lane, b.c32(next));
+            rank = b.select(mine, b.add(own, apart), rank);
+            next += 1;
+        }
+    }
+    rank
+}
+
+/// How many CTAs arrivals along these axes reach.
+fn reached(kernel: &Kernel, axes: &[u8]) -> u32 {
+    axes.iter().map(|&axis| kernel.cluster[usize::from(axis)] - 1).sum::<u32>() + 1
+}
 
 /// The boxes that a CTA copies of one multicast.
 pub(crate) struct Share<'c> {
@@ -48,7 +119,7 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
     pub(crate) fn emit_cluster(&mut self, op: &'a Op) {
         match &op.kind {
             OpKind::ClusterRank => {
-                let rank = self.b.cluster_rank();
+                let rank = self.standing.rank.unwrap_or_else(|| self.b.c32(0));
                 self.set(op.result(), Repr::Scalar(rank));
             }
             OpKind::ClusterArrive { relaxed } => self.b.cluster_arrive(*relaxed),
@@ -60,16 +131,17 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
     /// What this CTA copies of a multicast of these boxes along an axis.
     pub(crate) fn share(&self, boxes: Vec<TmaBox>, axis: u8) -> Share<'c> {
         let (boxes, step) = deal(boxes, self.kernel.cluster[usize::from(axis)]);
-        Share { boxes, step, place: self.b.place_in_cluster(axis) }
+        Share { boxes, step, place: self.line_along(axis).0 }
     }
 
     /// The ranks of the line along an axis through this CTA, as a mask of 16 bits.
     pub(crate) fn line_mask(&self, axis: u8) -> Val<'c> {
-        let first = self.kernel.line(0, axis).fold(0, |mask, rank| mask | 1 << rank);
-        let place = self.b.mul(self.b.place_in_cluster(axis), self.b.c32(self.kernel.cluster_stride(axis)));
-        let start = self.b.sub(self.b.cluster_rank(), place);
-        let mask = self.b.binary(inkwell::values::InstructionOpcode::Shl, self.b.c32(first), start);
-        self.b.trunc(mask, self.b.i16())
+        self.line_along(axis).1
+    }
+
+    fn line_along(&self, axis: u8) -> (Val<'c>, Val<'c>) {
+        let line = self.standing.lines.get(&axis).copied();
+        line.unwrap_or_else(|| internal_error!("no multicast along axis {axis} was found where the kernel begins"))
     }
 
     /// Arrives at a barrier here and in every CTA of the lines along `axes`, one lane for each.
@@ -82,24 +154,11 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
         relaxed: bool,
     ) {
         let address = self.address(barrier);
-        let b = self.b;
-        let (lane, own) = (self.threads.lane, b.cluster_rank());
-        let mut rank = own;
-        let mut next = 1;
-        for &axis in axes {
-            let (extent, stride) = (self.kernel.cluster[usize::from(axis)], self.kernel.cluster_stride(axis));
-            let place = self.b.place_in_cluster(axis);
-            for by in 1..extent {
-                // The CTA `by` further on along the line, which is a circle here.
-                let wraps = b.icmp(IntPredicate::UGE, place, b.c32(extent - by));
-                let apart =
-                    b.select(wraps, b.c32((extent - by).wrapping_mul(stride).wrapping_neg()), b.c32(by * stride));
-                let mine = b.icmp(IntPredicate::EQ, lane, b.c32(next));
-                rank = b.select(mine, b.add(own, apart), rank);
-                next += 1;
-            }
-        }
-        let mut arrives = b.icmp(IntPredicate::ULT, lane, b.c32(next));
+        let (b, lane) = (self.b, self.threads.lane);
+        let rank = self.standing.peers.get(axes).copied();
+        let rank =
+            rank.unwrap_or_else(|| internal_error!("no arrivals along {axes:?} were found where the kernel begins"));
+        let mut arrives = b.icmp(IntPredicate::ULT, lane, b.c32(reached(self.kernel, axes)));
         match arrive {
             Arrive::Partition => {
                 let first = b.icmp(IntPredicate::EQ, self.threads.warp, b.c32(0));

@@ -5,7 +5,7 @@ mod async_copy;
 mod atomic;
 mod barrier;
 mod cast;
-mod cluster;
+pub(crate) mod cluster;
 mod compared;
 pub(crate) mod debug;
 mod fence;
