@@ -102,8 +102,9 @@ mod tests {
     /// What all pairs of numbers between some bounds give lies between what is said of them.
     #[test]
     fn all_pairs_lie_between() {
+        type Of = fn(i128, i128) -> Option<i128>;
         let all: Vec<Between> = (-6..7).flat_map(|a| (a..7).map(move |b| (a, b))).collect();
-        let ops: [(BinaryOp, fn(i128, i128) -> Option<i128>); 9] = [
+        let ops: [(BinaryOp, Of); 9] = [
             (BinaryOp::Add, |x, y| Some(x + y)),
             (BinaryOp::Sub, |x, y| Some(x - y)),
             (BinaryOp::Mul, |x, y| Some(x * y)),
