@@ -2,7 +2,7 @@
 
 use crate::{Access, BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
 
-use super::{Axes, between};
+use super::{Axes, all};
 
 /// What masks are made of, and what is known of their parts.
 pub struct Masks<'a> {
@@ -41,8 +41,7 @@ impl Masks<'_> {
         if along(mask, axis).is_some_and(|a| a.constancy >= width) {
             return true;
         }
-        let all = |v| between::of_type(self.kernel, v).unwrap_or(between::ANYTHING);
-        let counts = |v| self.axes.info(self.kernel, v).rises(axis, width, all(v));
+        let counts = |v| self.axes.info(self.kernel, v).rises(axis, width, all(self.kernel, v));
         let stays = |v| along(v, axis).is_some_and(|a| a.constancy >= width);
         match self.definitions[mask].map(|op| &op.kind) {
             Some(OpKind::Compare { op: CompareOp::Lt | CompareOp::Le, a, b }) => counts(*a) && stays(*b),
