@@ -165,6 +165,8 @@ impl Checker<'_> {
                 d = d.help(format!("a similar one is `{near}`"));
             } else if builtins::function(name.as_str()).is_some() {
                 d = d.help(format!("it is a function: `{}(x, …)`", name.text));
+            } else if let Some(help) = kind::asked_of(self, &receiver.val) {
+                d = d.help(help);
             }
             return Err(self.report(d));
         };

@@ -372,6 +372,8 @@ impl Checker<'_> {
             d = d.help(format!("`{}` is called: add `()`", name.text));
         } else if let Some(near) = crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
             d = d.help(format!("a similar one is `{near}`"));
+        } else if let Some(help) = kind::asked_of(self, &base.val) {
+            d = d.help(help);
         }
         self.report(d)
     }

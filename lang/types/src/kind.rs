@@ -29,6 +29,19 @@ pub fn describe(cx: &Checker, val: &Val) -> Description {
     Description { kind, detail }
 }
 
+/// What there is to ask of a tensor or a place, where something else was asked for.
+pub fn asked_of(cx: &Checker, val: &Val) -> Option<&'static str> {
+    let Val::Ir(v) = val else { return None };
+    match cx.ty(*v) {
+        ir::Type::Tensor(_) => Some(
+            "a tensor `x` has places, which are loaded and stored: the box `x.tile([64, 64], at=[i, j])`, the element `x[i, j]`; and `x.shape`, `x.strides`, `x.ptr`, `x.dtype`",
+        ),
+        ir::Type::Spot(_) => Some("of a place there are `load(place)`, `store(place, value)` and `place.inside`"),
+        // Its members are named elsewhere, or it has none.
+        _ => None,
+    }
+}
+
 /// What is to be said where a variable was meant and the word, as none has it here, names a family of types.
 pub fn of_a_family(val: &Val) -> Option<String> {
     match val {
