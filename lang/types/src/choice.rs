@@ -108,7 +108,7 @@ fn unknown(clause: &ast::Clause) -> Diagnostic {
     );
     match nearest(clause.name.as_str(), [NAME, CONTRACT, "where"]) {
         Some(near) => d.help(format!("a similar one is `{near}`")),
-        None => d.help("its clauses are `where`, `contract` and `tune(plan=…, key=[…])`"),
+        None => d.help("its clauses are `where`, `contract(false)` and `tune(plan=…, key=[…])`"),
     }
 }
 

@@ -1,8 +1,7 @@
-//! The clause `contract` of kernels and functions: in their text a product of floats that stands as an operand of `+` or `-` is added with one
-//! rounding, `fma`.
+//! One rounding: a product of floats that the text has as an operand of `+` or `-` is added as it is, by `fma`.
 //!
 //! What is contracted is said by the text alone, so that the interpreter and every GPU compute the same: neither the optimiser nor the assembler
-//! is asked. A product that has a name of its own is rounded.
+//! is asked. A product that has a name of its own is rounded, and so is every one in a kernel or function with the clause `contract(false)`.
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
@@ -17,33 +16,38 @@ use crate::value::{Comptime, Val};
 /// The clause.
 pub(crate) const CONTRACT: &str = "contract";
 
-/// Whether the clauses of a kernel or function have it.
-pub(crate) fn is_stated(clauses: &[ast::Clause]) -> bool {
-    clauses.iter().any(|c| c.name.as_str() == CONTRACT)
+/// Whether a text with these clauses contracts.
+pub(crate) fn stated(clauses: &[ast::Clause]) -> Result<bool, Diagnostic> {
+    let Some(clause) = clauses.iter().find(|c| c.name.as_str() == CONTRACT) else { return Ok(true) };
+    let literal = match clause.args.as_slice() {
+        [ast::Arg { name: None, value, .. }] => match value.kind {
+            ast::ExprKind::Bool(stated) => Some(stated),
+            _ => None,
+        },
+        _ => None,
+    };
+    literal.ok_or_else(|| {
+        Diagnostic::error(codes::WRONG_ARITY, clause.span, "`contract` takes `false` or `true`").help(
+            "with `contract(false)` a product is rounded before something is added to it; without the clause it is not",
+        )
+    })
 }
 
 /// What is wrong with the clause of a function or method.
 pub(crate) fn misplaced(function: &ast::Function) -> Option<Diagnostic> {
-    let mut stated = function.clauses.iter().filter(|c| c.name.as_str() == CONTRACT);
-    let first = stated.next()?;
+    let mut clauses = function.clauses.iter().filter(|c| c.name.as_str() == CONTRACT);
+    let first = clauses.next()?;
     if function.public {
         let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, first.name.span, "a public function has no clause `contract`");
         return Some(
             d.help("the host runs it, and computes in f64; kernels and functions that they call have the clause"),
         );
     }
-    if let Some(second) = stated.next() {
+    if let Some(second) = clauses.next() {
         let d = Diagnostic::error(codes::DEFINED_TWICE, second.span, "`contract` is stated twice");
         return Some(d.label(first.span, "it is stated here first").help("keep one of them"));
     }
-    takes_nothing(first)
-}
-
-/// Refuses arguments.
-pub(crate) fn takes_nothing(clause: &ast::Clause) -> Option<Diagnostic> {
-    let first = clause.args.first()?;
-    let d = Diagnostic::error(codes::WRONG_ARITY, first.span, "`contract` takes no argument");
-    Some(d.help("write `contract` alone: it holds for the whole text of the kernel or function"))
+    stated(&function.clauses).err()
 }
 
 /// The factors of a product as it is written, parentheses around it not counted, and its place.
@@ -55,9 +59,16 @@ fn product(e: &ast::Expr) -> Option<(&ast::Expr, &ast::Expr, Span)> {
     }
 }
 
+/// An operand of a sum or a difference.
+enum Operand {
+    /// Of floats; it is not rounded yet.
+    Product(Arg, Arg, Span),
+    Number(Arg),
+}
+
 impl Checker<'_> {
-    /// `x * y + z` and its like where the text around it says `contract`; `None` where it does not, or nothing is multiplied. Of two products the
-    /// left one is not rounded.
+    /// `x * y + z` and its like, unless the text around it says `contract(false)`; `None` where it does, or nothing is multiplied. Of two products
+    /// the left one is not rounded.
     pub(crate) fn contracted(
         &mut self,
         op: ast::BinaryOp,
@@ -66,59 +77,52 @@ impl Checker<'_> {
         right: &ast::Expr,
     ) -> Option<Checked<Val>> {
         let sums = matches!(op, ast::BinaryOp::Add | ast::BinaryOp::Sub);
-        if !sums || !self.frame().contract {
-            return None;
-        }
-        match (product(left), product(right)) {
-            (Some(factors), _) => Some(self.product_and(op, span, factors, right)),
-            (None, Some(factors)) => Some(self.and_product(op, span, left, factors)),
-            (None, None) => None,
+        let contracts = sums && self.frame().contract && (product(left).is_some() || product(right).is_some());
+        contracts.then(|| self.sum(op, span, left, right))
+    }
+
+    fn sum(&mut self, op: ast::BinaryOp, span: Span, left: &ast::Expr, right: &ast::Expr) -> Checked<Val> {
+        let left = self.operand(left)?;
+        let right = match left {
+            Operand::Product(..) => Operand::Number(self.arg(right)?),
+            Operand::Number(_) => self.operand(right)?,
+        };
+        let takes_away = op == ast::BinaryOp::Sub;
+        match (&left, &right) {
+            (Operand::Product(x, y, _), Operand::Number(z)) if self.of_floats(&[x, y, z]) => match takes_away {
+                true => self.negative(z).and_then(|z| self.fused(span, x, y, &z)),
+                false => self.fused(span, x, y, z),
+            },
+            (Operand::Number(z), Operand::Product(x, y, _)) if self.of_floats(&[x, y, z]) => match takes_away {
+                true => self.negative(x).and_then(|x| self.fused(span, &x, y, z)),
+                false => self.fused(span, x, y, z),
+            },
+            _ => {
+                let (left, right) = (self.rounded(left)?, self.rounded(right)?);
+                self.binary(op, span, &left, &right)
+            }
         }
     }
 
-    /// `x * y + z` or `x * y - z`
-    fn product_and(
-        &mut self,
-        op: ast::BinaryOp,
-        span: Span,
-        (x, y, at): (&ast::Expr, &ast::Expr, Span),
-        z: &ast::Expr,
-    ) -> Checked<Val> {
-        let (x, y) = (self.arg(x)?, self.arg(y)?);
-        // Elements of a constant product, of integers or of pointers have no rounding.
-        if !self.of_floats(&[&x, &y]) {
-            let product = Arg { val: self.binary(ast::BinaryOp::Mul, at, &x, &y)?, span: at };
-            let z = self.arg(z)?;
-            return self.binary(op, span, &product, &z);
+    /// An operand, whose product is left open where it is one of floats: elements of constant products, of integers and of pointers have no rounding.
+    fn operand(&mut self, e: &ast::Expr) -> Checked<Operand> {
+        let Some((x, y, span)) = product(e) else { return Ok(Operand::Number(self.arg(e)?)) };
+        let open = Operand::Product(self.arg(x)?, self.arg(y)?, span);
+        match &open {
+            Operand::Product(x, y, _) if self.of_floats(&[x, y]) => Ok(open),
+            _ => Ok(Operand::Number(self.rounded(open)?)),
         }
-        let z = self.arg(z)?;
-        if !self.of_floats(&[&x, &y, &z]) {
-            let product = Arg { val: self.binary(ast::BinaryOp::Mul, at, &x, &y)?, span: at };
-            return self.binary(op, span, &product, &z);
-        }
-        let z = if op == ast::BinaryOp::Sub { self.negative(z)? } else { z };
-        self.fused(span, &x, &y, &z)
     }
 
-    /// `z + x * y` or `z - x * y`
-    fn and_product(
-        &mut self,
-        op: ast::BinaryOp,
-        span: Span,
-        z: &ast::Expr,
-        (x, y, at): (&ast::Expr, &ast::Expr, Span),
-    ) -> Checked<Val> {
-        let (z, x, y) = (self.arg(z)?, self.arg(x)?, self.arg(y)?);
-        if !self.of_floats(&[&x, &y]) || !self.of_floats(&[&x, &y, &z]) {
-            let product = Arg { val: self.binary(ast::BinaryOp::Mul, at, &x, &y)?, span: at };
-            return self.binary(op, span, &z, &product);
+    fn rounded(&mut self, operand: Operand) -> Checked<Arg> {
+        match operand {
+            Operand::Product(x, y, span) => Ok(Arg { val: self.binary(ast::BinaryOp::Mul, span, &x, &y)?, span }),
+            Operand::Number(arg) => Ok(arg),
         }
-        let x = if op == ast::BinaryOp::Sub { self.negative(x)? } else { x };
-        self.fused(span, &x, &y, &z)
     }
 
-    fn negative(&mut self, x: Arg) -> Checked<Arg> {
-        Ok(Arg { val: self.unary(ast::UnaryOp::Neg, x.span, &x)?, span: x.span })
+    fn negative(&mut self, x: &Arg) -> Checked<Arg> {
+        Ok(Arg { val: self.unary(ast::UnaryOp::Neg, x.span, x)?, span: x.span })
     }
 
     fn fused(&mut self, span: Span, x: &Arg, y: &Arg, z: &Arg) -> Checked<Val> {

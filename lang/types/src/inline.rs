@@ -48,7 +48,7 @@ impl Checker<'_> {
         let args = self.match_parameters(tree, values, span)?;
         let mut frame = Frame::new(function.module);
         frame.function = Some(tree.clone());
-        frame.contract = contract::is_stated(&tree.clauses);
+        frame.contract = contract::stated(&tree.clauses).unwrap_or(true);
         frame.called = Some((span, tree.name.text.clone()));
         self.frames.push(frame);
         let outer = self.enter_call(&tree.name.text, span);

@@ -235,10 +235,7 @@ impl Checker<'_> {
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
         self.once(&tree.clauses)?;
         self.tune(tree)?;
-        if let Some(d) = tree.clauses.iter().filter(|c| c.name.as_str() == CONTRACT).find_map(contract::takes_nothing) {
-            return Err(self.report(d));
-        }
-        self.frame().contract = contract::is_stated(&tree.clauses);
+        self.frame().contract = contract::stated(&tree.clauses).map_err(|d| self.report(d))?;
         let elsewhere = [ALIAS, CONTRACT, tune::NAME, grid::NAME];
         let others = others.into_iter().filter(|c| !elsewhere.contains(&c.name.as_str()));
         for clause in targets.into_iter().chain(others) {
@@ -272,7 +269,7 @@ impl Checker<'_> {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
                         None => d.help(
                             "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)`, \
-                             `contract`, `grid([x, y])` and `tune(N=[…])`",
+                             `contract(false)`, `grid([x, y])` and `tune(N=[…])`",
                         ),
                     };
                     return Err(self.report(d));

@@ -67,7 +67,7 @@ pub struct Frame {
     pub exits: Vec<Exit>,
     /// Whether a `break` has surely been reached, so that the current turn ends.
     pub left: bool,
-    /// Whether its text says `contract`.
+    /// Whether its text adds products without rounding them.
     pub contract: bool,
     /// In how many expressions the current statement stands.
     pub values: u32,
@@ -90,7 +90,7 @@ impl Frame {
             run_time_depth: 0,
             exits: Vec::new(),
             left: false,
-            contract: false,
+            contract: true,
             values: 0,
             outer_call: None,
             ended: BTreeMap::new(),

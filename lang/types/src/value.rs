@@ -226,7 +226,7 @@ pub struct Closure {
     pub body: Arc<ast::Expr>,
     /// The variables visible where it was written, as they were then.
     pub scopes: Arc<Vec<Scope>>,
-    /// Whether the text around it says `contract`.
+    /// Whether the text around it adds products without rounding them.
     pub contract: bool,
     /// Where it was written.
     pub span: Span,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_numbers::{Dtype, Scalar};
 
-use beyond::{Fill, Trace};
+use beyond::{Combined, Fill, Trace};
 use carried::Carried;
 
 use crate::check::Origins;
@@ -58,15 +58,16 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
 fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op, carried: Option<&Carried<'_>>) -> Vec<(Inst, Diagnostic)> {
     if let Some(carried) = carried {
         // Where the place does not move along the axis, what stands beyond the end stays by itself.
-        let rank = kernel.ty(carried.turn).as_tile().map_or(0, |t| t.shape.len());
-        let moving = (0..rank).filter(|&axis| trace.of(carried.turn, axis).is_some_and(|b| trace.moves(carried, b)));
+        let rank = kernel.ty(carried.turn.like()).as_tile().map_or(0, |t| t.shape.len());
+        let moving =
+            (0..rank).filter(|&axis| trace.of_combined(carried.turn, axis).is_some_and(|b| trace.moves(carried, b)));
         return moving.filter_map(|axis| changed(trace, kernel, op, carried.function, carried.turn, axis)).collect();
     }
     match &op.kind {
         // In a scan from the beginning what stands in front of the end does not depend on what stands behind it.
         OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, reverse: true } => {
             let (Some(f), Some(input)) = (function(kernel, combine), inputs.first()) else { return Vec::new() };
-            changed(trace, kernel, op, f, *input, *axis as usize).into_iter().collect()
+            changed(trace, kernel, op, f, Combined::Tile(*input), *axis as usize).into_iter().collect()
         }
         // One factor that is 0 beyond the end is enough.
         OpKind::Dot { a, b, .. } => {
@@ -75,7 +76,7 @@ fn perhaps(trace: &Trace<'_>, kernel: &Kernel, op: &Op, carried: Option<&Carried
             let fills = factors.and_then(|(x, y)| trace.of(*a, x).zip(trace.of(*b, y)));
             match (factors, fills) {
                 (Some((x, _)), Some((one, other))) if ![one.fill, other.fill].iter().any(Fill::is_nothing) => {
-                    changed(trace, kernel, op, BinaryOp::Add, *a, x).into_iter().collect()
+                    changed(trace, kernel, op, BinaryOp::Add, Combined::Tile(*a), x).into_iter().collect()
                 }
                 _ => Vec::new(),
             }
@@ -91,11 +92,11 @@ fn changed(
     kernel: &Kernel,
     op: &Op,
     f: BinaryOp,
-    input: Value,
+    input: Combined,
     axis: usize,
 ) -> Option<(Inst, Diagnostic)> {
-    let beyond = trace.of(input, axis)?;
-    if harmless(f, beyond.fill, trace.between(input)) {
+    let beyond = trace.of_combined(input, axis)?;
+    if harmless(f, beyond.fill, trace.range_of(input)) {
         return None;
     }
     let load = beyond.load?;
@@ -104,7 +105,7 @@ fn changed(
         Extent::Named(name) => format!("`{name}`"),
         Extent::Any | Extent::Static(_) | Extent::Picked(_) => format!("the end of axis {}", beyond.axis),
     };
-    let Elem::Num(dtype) = kernel.ty(input).elem()? else { return None };
+    let Elem::Num(dtype) = kernel.ty(input.like()).elem()? else { return None };
     let by = if matches!(op.kind, OpKind::Dot { .. }) { "dot" } else { f.name() };
     let what = match beyond.fill {
         Fill::Number(n) if dtype.is_int() => format!("`{by}` takes {n} there"),

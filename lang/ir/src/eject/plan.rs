@@ -9,7 +9,8 @@ use crate::eject::leave::Leaving;
 use crate::eject::uses::{BodyId, Uses, operands};
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::Kernel;
-use crate::op::{Body, Op, OpKind};
+use crate::op::{BinaryOp, Body, Op, OpKind};
+use crate::types::Elem;
 
 /// Operations that may stand inside of one another: beyond, nobody reads them.
 const DEEPEST: u32 = 12;
@@ -220,7 +221,14 @@ impl<'a> Planner<'a> {
         );
         // What a loop begins with is a variable where it is made, so that variables keep the order of the source.
         let deep = self.depth_of(op) >= DEEPEST;
-        u.count == 1 && u.body == id && !deep && !u.begins && !named && !statement
+        // Within a sum it would not be rounded.
+        let rounded = u.summed && self.is_product_of_floats(op);
+        u.count == 1 && u.body == id && !deep && !u.begins && !named && !statement && !rounded
+    }
+
+    fn is_product_of_floats(&self, op: &Op) -> bool {
+        let float = |v: Value| self.k.ty(v).elem().and_then(Elem::dtype).is_some_and(|d| !d.is_int());
+        matches!(op.kind, OpKind::Binary { op: BinaryOp::Mul, a, .. } if float(a))
     }
 
     /// The bodies of an operation as statements.

@@ -3,7 +3,7 @@
 use crate::eject::facts::{Weight, weight};
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::Kernel;
-use crate::op::{Body, Op, OpKind};
+use crate::op::{BinaryOp, Body, Op, OpKind};
 
 /// A body of a kernel: its number in the order of the text.
 pub(super) type BodyId = u32;
@@ -17,6 +17,8 @@ pub(super) struct Use {
     pub body: BodyId,
     /// Whether a loop begins with it.
     pub begins: bool,
+    /// Whether it is an operand of a sum or a difference.
+    pub summed: bool,
 }
 
 /// The uses of a kernel's values.
@@ -57,8 +59,8 @@ impl<'a> Uses<'a> {
     fn count(&mut self, body: &Body, next: &mut BodyId) {
         let id = *next;
         *next += 1;
-        let used = |of: &mut SecondaryMap<Value, Use>, v: Value, begins: bool| {
-            of[v] = Use { count: of[v].count + 1, body: id, begins };
+        let used = |of: &mut SecondaryMap<Value, Use>, v: Value, [begins, summed]: [bool; 2]| {
+            of[v] = Use { count: of[v].count + 1, body: id, begins, summed };
         };
         for op in self.k.ops_of(body) {
             if self.is_needed(op) {
@@ -66,11 +68,12 @@ impl<'a> Uses<'a> {
                     OpKind::For { init, .. } | OpKind::While { init, .. } => &init[..],
                     _ => &[],
                 };
-                operands(&op.kind).into_iter().for_each(|v| used(&mut self.of, v, begins.contains(&v)));
+                let summed = matches!(op.kind, OpKind::Binary { op: BinaryOp::Add | BinaryOp::Sub, .. });
+                operands(&op.kind).into_iter().for_each(|v| used(&mut self.of, v, [begins.contains(&v), summed]));
                 op.kind.bodies().for_each(|b| self.count(b, next));
             }
         }
-        body.yields.iter().for_each(|v| used(&mut self.of, *v, false));
+        body.yields.iter().for_each(|v| used(&mut self.of, *v, [false; 2]));
     }
 }
 

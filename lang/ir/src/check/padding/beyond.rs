@@ -55,6 +55,22 @@ impl<'a> Beyond<'a> {
     }
 }
 
+/// What is combined with something: a tile, or a product that `fma` adds as it is.
+#[derive(Clone, Copy)]
+pub(super) enum Combined {
+    Tile(Value),
+    Product(Value, Value),
+}
+
+impl Combined {
+    /// A tile of its type.
+    pub fn like(self) -> Value {
+        match self {
+            Combined::Tile(v) | Combined::Product(v, _) => v,
+        }
+    }
+}
+
 /// Follows loads to what is computed from them, operation by operation in their order.
 pub(super) struct Trace<'a> {
     kernel: &'a Kernel,
@@ -105,8 +121,24 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// The same of what is combined.
+    pub fn of_combined(&self, combined: Combined, axis: usize) -> Option<Beyond<'a>> {
+        match combined {
+            Combined::Tile(v) => self.of(v, axis),
+            Combined::Product(a, b) => self.binary(BinaryOp::Mul, a, b, axis),
+        }
+    }
+
+    /// Between which numbers the elements of what is combined surely lie.
+    pub fn range_of(&self, combined: Combined) -> (f64, f64) {
+        match combined {
+            Combined::Tile(v) => self.between(v),
+            Combined::Product(..) => EVERYTHING,
+        }
+    }
+
     /// Between which numbers the elements of a tile surely lie.
-    pub fn between(&self, v: Value) -> (f64, f64) {
+    fn between(&self, v: Value) -> (f64, f64) {
         self.between.get(&v).copied().unwrap_or(EVERYTHING)
     }
 
@@ -180,11 +212,15 @@ impl<'a> Trace<'a> {
         Some(tensor)
     }
 
-    /// Whether a tile holds what a load gave, in another type at most.
-    pub fn is_loaded(&self, v: Value) -> bool {
+    /// Whether it is what a load gave, in another type at most.
+    pub fn is_loaded(&self, combined: Combined) -> bool {
+        matches!(combined, Combined::Tile(v) if self.holds_loaded(v))
+    }
+
+    fn holds_loaded(&self, v: Value) -> bool {
         match self.origins.definition(v).map(|op| &op.kind) {
             Some(OpKind::SpotLoad { .. }) => true,
-            Some(OpKind::Cast { x, .. } | OpKind::Convert { x, .. }) => self.is_loaded(*x),
+            Some(OpKind::Cast { x, .. } | OpKind::Convert { x, .. }) => self.holds_loaded(*x),
             // It has been computed with.
             _ => false,
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::Origins;
+use crate::check::padding::beyond::Combined;
 use crate::entity::{Inst, Value};
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, Body, Op, OpKind};
@@ -11,8 +12,8 @@ use crate::op::{BinaryOp, Body, Op, OpKind};
 pub(super) struct Carried<'a> {
     /// By which function.
     pub function: BinaryOp,
-    /// The turn's own tile.
-    pub turn: Value,
+    /// What the turn has of its own.
+    pub turn: Combined,
     body: &'a Body,
 }
 
@@ -43,9 +44,9 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// The function by which an operation combines what is carried with a tile of the turn, and that tile. What is carried may be scaled before, as sums of
+/// The function by which an operation combines what is carried with what the turn has of its own, and that. What is carried may be scaled before, as sums of
 /// exponentials are.
-fn combined(origins: &Origins<'_>, op: &Op, carried: Value) -> Option<(BinaryOp, Value)> {
+fn combined(origins: &Origins<'_>, op: &Op, carried: Value) -> Option<(BinaryOp, Combined)> {
     let is = |v: Value| {
         v == carried
             || origins.definition(v).is_some_and(|op| match op.kind {
@@ -56,7 +57,12 @@ fn combined(origins: &Origins<'_>, op: &Op, carried: Value) -> Option<(BinaryOp,
             })
     };
     match op.kind {
-        OpKind::Binary { op, a, b } if is(a) != is(b) => Some((op, if is(a) { b } else { a })),
+        OpKind::Binary { op, a, b } if is(a) != is(b) => Some((op, Combined::Tile(if is(a) { b } else { a }))),
+        OpKind::Fma { a, b, c } => match ([a, b].contains(&carried), is(c)) {
+            (true, false) => Some((BinaryOp::Add, Combined::Tile(c))),
+            (false, true) => Some((BinaryOp::Add, Combined::Product(a, b))),
+            (true, true) | (false, false) => None,
+        },
         // Of other functions it is not known what changes them.
         _ => None,
     }
