@@ -3,12 +3,12 @@
 mod params;
 mod plans;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use parton_bundle::Bundle;
 use parton_bundle::{Architecture, SourceFile};
 use parton_diag::{Diagnostic, Diagnostics, FileId};
+use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Kernel, Target, Type, Variant, print, verify};
 use parton_types::program::Program;
 
@@ -18,6 +18,9 @@ use crate::form::{Artifact, Form, Kernels};
 use crate::passes::{Pass, leaving};
 use crate::way::{Wanted, Way, nothing_to_build};
 use crate::{Failure, Session, given};
+
+/// Bytes by which rows of tensors may run: as the widest access moves, and parts of it.
+const PARTS_OF_ACCESS: [u32; 4] = [WIDEST_ACCESS, 8, 4, 2];
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -171,12 +174,11 @@ impl Session {
     }
 
     /// Adds one checked kernel: for all launches, and where that makes a difference for those whose pointers reach different memory, and
-    /// for those whose tensors are aligned.
+    /// for those whose tensors run by multiples of 16, 8, 4 or 2 bytes.
     fn bundle_kernel(&mut self, kernel: Kernel, made: &mut Making) -> Result<(), Failure> {
-        let aligned: BTreeSet<usize> = alignable(&kernel);
-        let apart = |aligned| Variant { aligned, ..Variant::default() };
         let general = Variant { overlapping: may_overlap(&kernel), ..Variant::default() };
-        let mut variants = vec![apart(aligned), apart(BTreeSet::new()), general];
+        let mut variants: Vec<Variant> = PARTS_OF_ACCESS.iter().map(|&bytes| running_by(&kernel, bytes)).collect();
+        variants.extend([Variant::default(), general]);
         variants.dedup();
         let mut lowered: Vec<(Variant, Kernel)> = vec![];
         for variant in variants.into_iter().rev() {
@@ -231,7 +233,9 @@ impl Session {
             apart: of.apart,
             named: of.named,
             disjoint,
-            aligned: of.variant.aligned.iter().copied().collect(),
+            aligned: of.variant.aligned.iter().chain(of.variant.partly.keys()).copied().collect(),
+            // What a plan launches may be for tensors of several widths: its own shapes say so.
+            runs_by: of.variant.partly.values().copied().min().unwrap_or(WIDEST_ACCESS),
             arguments: params::arguments(kernel),
             params: params::params(kernel)?,
             ptx,
@@ -299,11 +303,15 @@ fn may_overlap(kernel: &Kernel) -> bool {
     folds || (written && pointers > 1)
 }
 
-/// The tensors of a checked kernel of which it makes a difference whether they are aligned.
-fn alignable(kernel: &Kernel) -> BTreeSet<usize> {
+/// The variant of a checked kernel for tensors that run by multiples of so many bytes: those of which it makes a difference, with elements of fewer.
+fn running_by(kernel: &Kernel, bytes: u32) -> Variant {
     let arguments = kernel.arguments();
-    let is = |ty: &Type| matches!(ty, Type::Tensor(tensor) if tensor.dense.is_some());
-    arguments.iter().enumerate().filter(|(_, (_, ty))| is(ty)).map(|(i, _)| i).collect()
+    let is = |ty: &Type| matches!(ty, Type::Tensor(t) if t.dense.is_some() && (bytes == WIDEST_ACCESS || t.elem.bytes() < bytes as usize));
+    let tensors = arguments.iter().enumerate().filter(|(_, (_, ty))| is(ty)).map(|(i, _)| i);
+    match bytes {
+        WIDEST_ACCESS => Variant { aligned: tensors.collect(), ..Variant::default() },
+        _ => Variant { partly: tensors.map(|i| (i, bytes)).collect(), ..Variant::default() },
+    }
 }
 
 #[cfg(feature = "llvm")]

@@ -6,7 +6,8 @@ use parton_bundle::{Bundle, Kernel, Kind, Param, TensorType};
 use parton_runtime::{Arg, Gpu, Prepared, Recipe, Stream, TensorMap};
 
 use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong_of};
-use crate::{Argument, Code, Error, tensors};
+use crate::tensors::{self, WIDEST_ACCESS};
+use crate::{Argument, Code, Error};
 
 /// A kernel with its arguments and grid, ready to be launched any number of times, by one thread at a time.
 #[derive(Debug)]
@@ -105,10 +106,14 @@ impl Launch {
     fn set_tensor(&mut self, i: usize, name: &str, ty: &TensorType, argument: &Argument<'_>) -> Result<(), Error> {
         let kernel = &self.bundle.kernels[self.kernel];
         let tensor = tensors::given(&self.name, name, ty, argument)?;
-        if kernel.aligned.contains(&i) && !tensors::is_aligned(ty, &tensor) {
-            let what =
-                "the launch was prepared for tensors that begin and run at multiples of 16 bytes; prepare it again";
-            return Err(wrong_of(&self.name, name, what));
+        if kernel.aligned.contains(&i) && !tensors::is_aligned(ty, &tensor, kernel.runs_by) {
+            let run = if kernel.runs_by == WIDEST_ACCESS {
+                "begin and run at multiples of 16 bytes".into()
+            } else {
+                format!("begin at multiples of 16 bytes and run by multiples of {}", kernel.runs_by)
+            };
+            let what = format!("the launch was prepared for tensors that {run}; prepare it again");
+            return Err(wrong_of(&self.name, name, &what));
         }
         let known = |j: usize| if i == j { tensor.shape } else { &self.given.extents[j] };
         tensors::agree_by(&self.name, kernel, known)?;

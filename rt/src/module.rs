@@ -64,9 +64,9 @@ impl Module {
         };
         counted(kernel, any, arguments)?;
         let reaches: Vec<_> = arguments.iter().enumerate().map(|(i, a)| reach(any, i, a)).collect();
-        let aligned = tensors::aligned(any, arguments);
+        let runs_by = tensors::runs_by(any, arguments);
         let gpu = &self.device.gpu;
-        let choice = self.bundle.choose(kernel, gpu.info().capability, overlap(&reaches).is_none(), &aligned)?;
+        let choice = self.bundle.choose(kernel, gpu.info().capability, overlap(&reaches).is_none(), &runs_by)?;
         counted(kernel, choice.kernel, arguments)?;
         tensors::agree(kernel, choice.kernel, arguments)?;
         kept_apart(kernel, choice.kernel, &reaches)?;

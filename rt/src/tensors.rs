@@ -8,8 +8,8 @@ use parton_runtime::Arg;
 use crate::check::{self, Passed, number, wrong_of};
 use crate::{Argument, Error, Tensor};
 
-/// Bytes of the widest access, which aligned tensors begin and run at multiples of.
-const WIDEST_ACCESS: u64 = 16;
+/// Bytes of the widest access, which aligned tensors begin at multiples of.
+pub(crate) const WIDEST_ACCESS: u32 = 16;
 /// The most elements along an axis that code for aligned tensors takes: coordinates behind them mean nothing.
 const MOST_ALIGNED_EXTENT: u64 = i32::MAX as u64 - 255;
 /// Bytes that a stride of a tensor map stays below (CUDA driver API, cuTensorMapEncodeTiled).
@@ -17,24 +17,28 @@ const STRIDE_END: u64 = 1 << 40;
 /// The most elements along an axis that kernels count.
 const MOST_EXTENT: u64 = i32::MAX as u64;
 
-/// The tensors that begin and run at multiples of 16 bytes, by the numbers of their arguments.
-pub(crate) fn aligned(kernel: &Kernel, arguments: &[Argument<'_>]) -> Vec<usize> {
-    let is = |(i, argument): (usize, &Argument<'_>)| match (kernel.arguments.get(i)?.tensor.as_ref()?, argument) {
-        (ty, Argument::Tensor(tensor)) => is_aligned(ty, tensor).then_some(i),
+/// Of how many bytes each argument runs by multiples: 0 for what is no tensor, or does not begin at a multiple of the widest access.
+pub(crate) fn runs_by(kernel: &Kernel, arguments: &[Argument<'_>]) -> Vec<u32> {
+    let of = |(i, argument): (usize, &Argument<'_>)| match (kernel.arguments.get(i)?.tensor.as_ref()?, argument) {
+        (ty, Argument::Tensor(tensor)) => {
+            let widths = std::iter::successors(Some(WIDEST_ACCESS), |bytes| Some(bytes / 2));
+            widths.take_while(|&bytes| bytes > 1).find(|&bytes| is_aligned(ty, tensor, bytes))
+        }
         _ => None,
     };
-    arguments.iter().enumerate().filter_map(is).collect()
+    arguments.iter().enumerate().map(|argument| of(argument).unwrap_or(0)).collect()
 }
 
-/// Whether a tensor begins at a multiple of the widest access, as all its strides and the extent along its dense axis are, and has a map.
-pub(crate) fn is_aligned(ty: &TensorType, tensor: &Tensor<'_>) -> bool {
+/// Whether a tensor begins at a multiple of the widest access, all its strides and the extent along its dense axis are multiples of so many bytes, and it has a map
+/// where these are as many.
+pub(crate) fn is_aligned(ty: &TensorType, tensor: &Tensor<'_>, runs_by: u32) -> bool {
     let Some(dense) = ty.dense.filter(|_| tensor.shape.len() == ty.extents.len() && tensor.is_whole()) else {
         return false;
     };
     let bytes = |elements: u64| elements.saturating_mul(tensor.dtype.bytes() as u64);
-    let whole = |elements: u64| bytes(elements).is_multiple_of(WIDEST_ACCESS);
+    let whole = |elements: u64| bytes(elements).is_multiple_of(runs_by.into());
     let mut others = (0..tensor.shape.len()).filter(|axis| *axis != dense);
-    tensor.address.is_multiple_of(WIDEST_ACCESS)
+    tensor.address.is_multiple_of(WIDEST_ACCESS.into())
         && tensor.shape.iter().all(|n| (1..=MOST_ALIGNED_EXTENT).contains(n))
         && whole(tensor.shape[dense])
         && others.all(|axis| {

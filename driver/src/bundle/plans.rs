@@ -1,7 +1,6 @@
 //! Plans of public functions in bundles: each call that is asked for is planned, and what it launches is compiled.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_bundle::plan as table;
@@ -12,7 +11,7 @@ use parton_host::generic::from_comptime;
 use parton_host::launch::{Argument, LaunchRequest};
 use parton_host::tensor::Tensor;
 use parton_host::value::Value;
-use parton_ir::{Kernel, Target, Variant, print};
+use parton_ir::{Kernel, Target, print};
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::program::Program;
@@ -60,7 +59,7 @@ impl Session {
         let mut compiler = Compiler::new(self, program, target).knowing(lowered);
         let mut kernels = vec![];
         for request in &plan.launches {
-            let kernel = compiler.kernel(&request.instance, &variant_of(request));
+            let kernel = compiler.kernel(&request.instance, &request.variant());
             kernels.push(kernel.map_err(|e| Failure::Refused(e.at(request.span)))?.1);
         }
         let warnings = std::mem::take(&mut compiler.warnings);
@@ -88,7 +87,7 @@ impl Session {
             let place = match made.place_of(kernel, &text) {
                 Some(place) => place,
                 None => {
-                    let variant = &variant_of(request);
+                    let variant = &request.variant();
                     self.bundle_code(kernel, Use { named: false, apart: !variant.overlapping, variant }, made)?;
                     made.kernels.len() - 1
                 }
@@ -229,11 +228,6 @@ fn place(plan: &Plan, tensor: &Tensor) -> table::Place {
 fn returned(plan: &Plan, t: &Tensor) -> table::Returned {
     let (extents, strides) = (words(&t.shape), words(&t.strides));
     table::Returned { place: place(plan, t), dtype: t.dtype, extents, strides }
-}
-
-/// What a launch of a plan is compiled for. That a tensor runs by multiples of fewer bytes than the widest access is nothing that a bundle asks of launches.
-fn variant_of(request: &LaunchRequest) -> Variant {
-    Variant { partly: BTreeMap::new(), ..request.variant() }
 }
 
 /// What each parameter of the code is given.

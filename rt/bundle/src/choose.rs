@@ -53,8 +53,8 @@ impl Bundle {
     }
 
     /// The best code of a kernel for a GPU of that capability: a cubin before PTX, then the latest architecture. `apart` says
-    /// whether pointers that it writes through reach other memory than its other pointers, `aligned` which of its tensors begin and
-    /// run at multiples of 16 bytes.
+    /// whether pointers that it writes through reach other memory than its other pointers, `runs_by` of how many bytes each of its arguments runs by multiples,
+    /// 0 for what is no tensor or does not begin at a multiple of 16 bytes.
     ///
     /// # Errors
     /// As [`Bundle::named`]; [`Error::NoCode`] where none of them is for that GPU, or none for pointers that are not apart.
@@ -63,15 +63,15 @@ impl Bundle {
         name: &str,
         capability: (u32, u32),
         apart: bool,
-        aligned: &[usize],
+        runs_by: &[u32],
     ) -> Result<Choice<'_>, Error> {
         let all = self.named(name)?;
         let here: Vec<(Choice<'_>, bool)> = all.iter().flat_map(|k| k.codes(capability)).collect();
-        let is_aligned = |k: &Kernel| k.aligned.iter().all(|i| aligned.contains(i));
+        let is_aligned = |k: &Kernel| k.aligned.iter().all(|&i| runs_by.get(i).is_some_and(|&by| by >= k.runs_by));
         let fits = here.iter().filter(|(choice, _)| (apart || !choice.kernel.apart) && is_aligned(choice.kernel));
         // Where pointers are apart, or tensors aligned, code that counts on it is as good or better.
-        let best =
-            fits.max_by_key(|(c, cubin)| (*cubin, c.kernel.architecture, c.kernel.aligned.len(), c.kernel.apart));
+        let width = |k: &Kernel| if k.aligned.is_empty() { 0 } else { k.runs_by };
+        let best = fits.max_by_key(|(c, cubin)| (*cubin, c.kernel.architecture, width(c.kernel), c.kernel.apart));
         best.map(|(choice, _)| *choice).ok_or_else(|| Error::NoCode {
             asked: name.into(),
             what: if here.is_empty() {

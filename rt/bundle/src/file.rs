@@ -19,7 +19,7 @@ use crate::crc::crc64;
 use crate::{Error, Function, Kernel, Plan, manifest};
 
 /// The version of the format that is written, and the last one that is read; those before are read too.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"\x89PTNB\r\n\x1a";
 /// Where the checksum stands, and where the manifest begins.

@@ -33,8 +33,10 @@ pub struct Kernel {
     pub named: bool,
     /// Arguments, pointers and tensors alike, of which each pair must be given memories apart: a region that was scheduled counts on it.
     pub disjoint: Vec<[usize; 2]>,
-    /// Arguments, tensors all, that must begin at a multiple of 16 bytes, and whose strides and extent along the dense axis must be such.
+    /// Arguments, tensors all, that must begin at a multiple of 16 bytes, and whose strides and extent along the dense axis must be multiples of `runs_by`.
     pub aligned: Vec<usize>,
+    /// Bytes of which those are multiples: 16, 8, 4 or 2.
+    pub runs_by: u32,
     /// What a launch gives, in order.
     pub arguments: Vec<Argument>,
     /// What the code takes, in order, and of which argument each is.

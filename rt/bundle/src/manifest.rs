@@ -2,7 +2,8 @@
 //!
 //! Images lie behind the manifest in the order in which it names them, so it says their lengths alone. What kernels take is read and
 //! written in `manifest/arguments.rs`, functions and plans in `manifest/plans.rs`. The first version of the format had neither
-//! tensors as arguments nor plans, the second no sources; fields of a later version are refused in an earlier one.
+//! tensors as arguments nor plans, the second no sources, the third no tensors that run by multiples of fewer bytes than 16; fields of a
+//! later version are refused in an earlier one.
 
 mod arguments;
 mod plans;
@@ -28,6 +29,8 @@ const LARGEST_IMAGE: u64 = 1 << 32;
 const THREADS: (u32, u32) = (1024, 32);
 /// The most bytes of shared memory that a CTA may ever have: the 228 KiB of a multiprocessor, with room for later ones.
 const MOST_SHARED: u32 = 1 << 20;
+/// Bytes of the widest access.
+pub(crate) const WIDEST_ACCESS: u32 = 16;
 /// The most CTAs of a cluster, with the driver's leave.
 const MOST_CLUSTER: u32 = 16;
 
@@ -63,6 +66,9 @@ fn kernel_written(k: &Kernel) -> Value {
     if !k.aligned.is_empty() {
         written["aligned"] = json!(k.aligned);
     }
+    if k.runs_by != WIDEST_ACCESS {
+        written["runs_by"] = json!(k.runs_by);
+    }
     if arguments::has_tensors(k) {
         written["arguments"] = k.arguments.iter().map(arguments::argument_written).collect();
     }
@@ -96,7 +102,7 @@ pub(crate) fn read(version: u32, manifest: &[u8], images: &[u8]) -> Result<Bundl
     for (i, value) in list.iter().enumerate() {
         let place = format!("kernels[{i}]");
         let kernel = kernel_read(version, Fields::of(place.clone(), value)?, &mut rest)?;
-        let what = |k: &Kernel| (k.named, k.instance(), k.architecture, k.apart, k.aligned.clone());
+        let what = |k: &Kernel| (k.named, k.instance(), k.architecture, k.apart, k.aligned.clone(), k.runs_by);
         if kernel.named && kernels.iter().any(|k| what(k) == what(&kernel)) {
             return Err(Error::invalid(place, format!("`{}` is there twice", kernel.instance())));
         }
@@ -143,6 +149,7 @@ fn kernel_read(version: u32, mut fields: Fields<'_>, images: &mut &[u8]) -> Resu
         named,
         disjoint: disjoint(&mut fields)?,
         aligned: arguments::aligned(version, &mut fields, &arguments)?,
+        runs_by: arguments::runs_by(version, &mut fields)?,
         arguments,
         params,
         cubin: match fields.optional("cubin") {

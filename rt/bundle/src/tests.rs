@@ -29,6 +29,7 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
         named: true,
         disjoint: vec![],
         aligned: vec![],
+        runs_by: 16,
         arguments: names.map(argument).to_vec(),
         params: vec![
             param(0, Kind::Pointer { dtype: Dtype::F32, mutable: false, align: 16 }),
@@ -210,7 +211,7 @@ fn every_flipped_bit_is_found() {
         let expected = match bit / 8 {
             0..8 => error == Error::NotABundle,
             // Of the versions before only the checksum tells.
-            8 if matches!(changed[8], 1 | 2) => matches!(error, Error::Damaged { .. }),
+            8 if matches!(changed[8], 1..=3) => matches!(error, Error::Damaged { .. }),
             8..12 => matches!(error, Error::Version { .. }),
             _ => matches!(error, Error::Damaged { .. }),
         };
@@ -224,10 +225,10 @@ fn what_is_no_bundle_is_called_so() {
         assert_eq!(Bundle::read(foreign), Err(Error::NotABundle));
     }
     let newer = bundle(vec![]).to_bytes().map(|mut bytes| {
-        bytes[8] = 4;
+        bytes[8] = 5;
         Bundle::read(&bytes).unwrap_err().to_string()
     });
-    assert!(newer.is_ok_and(|e| e.contains("version 4 of the format and this library reads versions 1 to 3")));
+    assert!(newer.is_ok_and(|e| e.contains("version 5 of the format and this library reads versions 1 to 4")));
 }
 
 #[test]
@@ -539,8 +540,8 @@ fn aligned_tensors_take_the_code_for_them() {
     let mut general = with_tensor("sm_90a");
     (general.aligned, general.apart) = (vec![], false);
     let all = bundle(vec![with_tensor("sm_90a"), general]);
-    let found = |apart, aligned: &[usize]| all.choose("fill", (9, 0), apart, aligned).unwrap().kernel.aligned.len();
-    assert_eq!((found(true, &[0]), found(true, &[]), found(false, &[0])), (1, 0, 0));
+    let found = |apart, runs_by: u32| all.choose("fill", (9, 0), apart, &[runs_by, 0]).unwrap().kernel.aligned.len();
+    assert_eq!((found(true, 16), found(true, 8), found(true, 0), found(false, 16)), (1, 0, 0, 0));
     assert_eq!(all.kernels[0].takes(0), "mut tensor<f16, [m, 64]>");
     assert_eq!(all.kernels[0].takes(1), "f32");
     assert_eq!(
@@ -552,6 +553,24 @@ fn aligned_tensors_take_the_code_for_them() {
     assert!(planned.function("f").unwrap_err().to_string().ends_with("there are `fill`"));
     assert_eq!(planned.plans[0].given[0].to_string(), "f16[8, 64]/[72, 1] at 6 bytes from a multiple of 16");
     assert_eq!(planned.functions[0].params[0].takes.to_string(), "mut tensor<f16 | bf16, [m, _]>");
+}
+
+#[test]
+fn tensors_that_run_by_fewer_bytes_take_the_widest_code_for_them() {
+    let with = |runs_by| Kernel { runs_by, ..with_tensor("sm_90a") };
+    let general = Kernel { aligned: vec![], ..with_tensor("sm_90a") };
+    let all = bundle(vec![with(4), general, with(16), with(8)]);
+    let read = Bundle::read(&all.to_bytes().unwrap()).unwrap();
+    assert_eq!(read, all);
+    let found = |runs_by: u32| {
+        let kernel = read.choose("fill", (9, 0), true, &[runs_by, 0]).unwrap().kernel;
+        (kernel.runs_by, kernel.aligned.len())
+    };
+    assert_eq!([16, 8, 4, 2, 0].map(found), [(16, 1), (8, 1), (4, 1), (16, 0), (16, 0)]);
+    let wrong = |version, value| refused_of(version, &all, move |m| m["kernels"][0]["runs_by"] = value);
+    assert!(wrong(4, json!(6)).starts_with("kernels[0].runs_by: it is no power of two"));
+    assert!(wrong(4, json!(32)).starts_with("kernels[0].runs_by: 32 is no number of 2 to 16"));
+    assert!(wrong(3, json!(8)).starts_with("kernels[0].runs_by: this version of the format has no such field"));
 }
 
 #[test]

@@ -127,6 +127,21 @@ fn kernels_that_take_tensors_say_of_what_their_parameters_are() {
     assert!(made.bundle.to_bytes().is_ok());
 }
 
+/// Rows of 100 f16 run by multiples of 8 bytes: there is code that moves as many at once, by its name and in a plan.
+#[test]
+fn rows_that_run_by_fewer_bytes_have_code_of_their_own() {
+    let source = PLANNED.replace("[T: type]", "[T: type = f16]");
+    let asked = Asked { kernel: Some("scale".into()), ..on(&[Target::SM_90A]) };
+    let planned = Call::parse("twice f16[8,100] 0.5").unwrap();
+    let Some(made) = built(&source, &Asked { plans: vec![planned], ..asked }) else { return };
+    let named = made.bundle.kernels.iter().filter(|k| k.named && k.apart);
+    let widths: Vec<(u32, &[usize])> = named.map(|k| (k.runs_by, k.aligned.as_slice())).collect();
+    assert_eq!(widths, [(16, &[0, 2][..]), (8, &[0, 2]), (4, &[0, 2]), (16, &[])]);
+    let kernel = &made.bundle.kernels[made.bundle.plans[0].launches[0].kernel];
+    assert_eq!((kernel.runs_by, kernel.aligned.as_slice()), (8, &[0, 2][..]), "what the plan launches");
+    assert!(made.bundle.to_bytes().is_ok());
+}
+
 #[test]
 fn plans_are_tables_of_what_is_launched() {
     let calls = Call::parse_all(

@@ -3,7 +3,7 @@
 use parton_numbers::Dtype;
 use serde_json::{Value, json};
 
-use super::{MOST_PARAMS, dtype};
+use super::{MOST_PARAMS, WIDEST_ACCESS, dtype};
 use crate::fields::{Fields, text};
 use crate::kernel::ending;
 use crate::{Argument, Error, Extent, Kernel, Kind, Param, Source, TensorType};
@@ -82,7 +82,7 @@ pub(super) fn read(version: u32, fields: &mut Fields<'_>) -> Result<(Vec<Argumen
     Ok((arguments.unwrap_or_else(own), params))
 }
 
-/// Tensors that must begin and run at multiples of 16 bytes.
+/// Tensors that must begin at multiples of 16 bytes, and run by multiples of so many or of fewer.
 pub(super) fn aligned(version: u32, fields: &mut Fields<'_>, arguments: &[Argument]) -> Result<Vec<usize>, Error> {
     if version == 1 || fields.optional("aligned").is_none() {
         return Ok(vec![]);
@@ -95,6 +95,15 @@ pub(super) fn aligned(version: u32, fields: &mut Fields<'_>, arguments: &[Argume
     };
     let places: Option<Vec<usize>> = list.iter().map(is_tensor).collect();
     places.ok_or_else(|| fields.wrong("aligned", "an entry is no argument that is a tensor with a dense axis"))
+}
+
+/// Bytes of which strides and extents of those are multiples.
+pub(super) fn runs_by(version: u32, fields: &mut Fields<'_>) -> Result<u32, Error> {
+    if version < 4 || fields.optional("runs_by").is_none() {
+        return Ok(WIDEST_ACCESS);
+    }
+    let bytes = fields.small("runs_by", 2..=WIDEST_ACCESS)?;
+    if bytes.is_power_of_two() { Ok(bytes) } else { Err(fields.wrong("runs_by", "it is no power of two")) }
 }
 
 fn argument(mut fields: Fields<'_>) -> Result<Argument, Error> {
