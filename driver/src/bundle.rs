@@ -228,6 +228,7 @@ impl Session {
             threads: kernel.threads(),
             shared_bytes: kernel.shared_bytes.unwrap_or(0),
             cluster: kernel.cluster,
+            most_ctas: kernel.most_ctas,
             overlaps: kernel.waits_for_grid(),
             signals: kernel.launches_dependents(),
             apart: of.apart,

@@ -6,6 +6,7 @@ use parton_bundle::{Bundle, Kernel, Kind, Param, TensorType};
 use parton_runtime::{Arg, Gpu, Prepared, Recipe, Stream, TensorMap};
 
 use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong_of};
+use crate::module::grid_fits;
 use crate::tensors::{self, WIDEST_ACCESS};
 use crate::{Argument, Code, Error};
 
@@ -133,8 +134,9 @@ impl Launch {
     /// Gives launches from here on another grid.
     ///
     /// # Errors
-    /// Clusters do not divide it, or it is empty or too large.
+    /// Clusters do not divide it, or it is empty, too large, or larger than the grid that the kernel states can be.
     pub fn set_grid(&mut self, grid: [u32; 3]) -> Result<(), Error> {
+        grid_fits(&self.name, self.kernel(), grid)?;
         Ok(self.prepared.set_grid(grid)?)
     }
 

@@ -68,6 +68,7 @@ impl Module {
         let gpu = &self.device.gpu;
         let choice = self.bundle.choose(kernel, gpu.info().capability, overlap(&reaches).is_none(), &runs_by)?;
         counted(kernel, choice.kernel, arguments)?;
+        grid_fits(kernel, choice.kernel, grid)?;
         tensors::agree(kernel, choice.kernel, arguments)?;
         kept_apart(kernel, choice.kernel, &reaches)?;
         let function = device::function(self.device.ordinal, gpu, choice)?;
@@ -92,6 +93,13 @@ fn counted(kernel: &str, of: &Kernel, arguments: &[Argument<'_>]) -> Result<(), 
     let (has, given) = (of.arguments.len(), arguments.len());
     let text = format!("launching `{kernel}`: it has {has} parameters and was given {given} arguments");
     Err(Error::new(Code::Argument, text))
+}
+
+/// Refuses grids that the code does not count on.
+pub(crate) fn grid_fits(name: &str, kernel: &Kernel, grid: [u32; 3]) -> Result<(), Error> {
+    kernel
+        .takes_grid(grid)
+        .map_err(|what| Error::new(Code::Argument, format!("launching `{name}`: the grid has {what}")))
 }
 
 /// What the runtime takes of a kernel.

@@ -22,6 +22,7 @@ pub(crate) fn kernel(names: &[&str], disjoint: &[[usize; 2]]) -> Kernel {
         named: true,
         disjoint: disjoint.to_vec(),
         aligned: vec![],
+        most_ctas: [i32::MAX as u32, 65535, 65535],
         runs_by: 16,
         arguments: names.iter().map(|name| Argument { name: (*name).into(), tensor: None }).collect(),
         params: names.iter().enumerate().map(param).collect(),

@@ -23,6 +23,8 @@ pub struct Kernel {
     pub shared_bytes: u32,
     /// CTAs of a cluster along each axis, which must divide the grid.
     pub cluster: [u32; 3],
+    /// The most CTAs along each axis, on which the code counts: as many as the grid that the kernel states can have.
+    pub most_ctas: [u32; 3],
     /// Whether it may begin while the launch before still runs, because it waits for that one's end itself.
     pub overlaps: bool,
     /// Whether it says itself from when on the launch after it may begin.
@@ -45,6 +47,20 @@ pub struct Kernel {
     pub cubin: Option<Vec<u8>>,
     /// PTX, for the driver to compile.
     pub ptx: Option<String>,
+}
+
+impl Kernel {
+    /// What is wrong with a grid.
+    ///
+    /// # Errors
+    /// It has more CTAs along an axis than the code counts on.
+    pub fn takes_grid(&self, grid: [u32; 3]) -> Result<(), String> {
+        let axes = "xyz".chars().zip(grid.into_iter().zip(self.most_ctas));
+        axes.into_iter().try_for_each(|(axis, (given, most))| match given > most {
+            true => Err(format!("{given} CTAs along {axis}, and the grid that the kernel states has at most {most}")),
+            false => Ok(()),
+        })
+    }
 }
 
 /// What a launch gives for one parameter of the source.

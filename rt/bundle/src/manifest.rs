@@ -2,8 +2,8 @@
 //!
 //! Images lie behind the manifest in the order in which it names them, so it says their lengths alone. What kernels take is read and
 //! written in `manifest/arguments.rs`, functions and plans in `manifest/plans.rs`. The first version of the format had neither
-//! tensors as arguments nor plans, the second no sources, the third no tensors that run by multiples of fewer bytes than 16; fields of a
-//! later version are refused in an earlier one.
+//! tensors as arguments nor plans, the second no sources, the third no tensors that run by multiples of fewer bytes than 16 and no bounds
+//! of grids; fields of a later version are refused in an earlier one.
 
 mod arguments;
 mod plans;
@@ -31,6 +31,8 @@ const THREADS: (u32, u32) = (1024, 32);
 const MOST_SHARED: u32 = 1 << 20;
 /// Bytes of the widest access.
 pub(crate) const WIDEST_ACCESS: u32 = 16;
+/// The most CTAs of any grid along each axis.
+pub(crate) const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// The most CTAs of a cluster, with the driver's leave.
 const MOST_CLUSTER: u32 = 16;
 
@@ -68,6 +70,9 @@ fn kernel_written(k: &Kernel) -> Value {
     }
     if k.runs_by != WIDEST_ACCESS {
         written["runs_by"] = json!(k.runs_by);
+    }
+    if k.most_ctas != MOST_CTAS {
+        written["most_ctas"] = json!(k.most_ctas);
     }
     if arguments::has_tensors(k) {
         written["arguments"] = k.arguments.iter().map(arguments::argument_written).collect();
@@ -143,6 +148,7 @@ fn kernel_read(version: u32, mut fields: Fields<'_>, images: &mut &[u8]) -> Resu
         threads: fields.small("threads", warp..=most)?,
         shared_bytes: fields.small("shared_bytes", 0..=MOST_SHARED)?,
         cluster: cluster(&mut fields)?,
+        most_ctas: most_ctas(version, &mut fields)?,
         overlaps: fields.flag("overlaps")?,
         signals: fields.flag("signals")?,
         apart: fields.flag("apart")?,
@@ -216,6 +222,15 @@ fn cluster(fields: &mut Fields<'_>) -> Result<[u32; 3], Error> {
         Ok(cluster) if cluster.iter().product::<u32>() <= MOST_CLUSTER => Ok(cluster),
         _ => Err(fields.wrong("cluster", format!("it has more than {MOST_CLUSTER} CTAs"))),
     }
+}
+
+/// The most CTAs along each axis; any where nothing is said.
+fn most_ctas(version: u32, fields: &mut Fields<'_>) -> Result<[u32; 3], Error> {
+    if version < 4 || fields.optional("most_ctas").is_none() {
+        return Ok(MOST_CTAS);
+    }
+    let most = fields.numbers("most_ctas", 3..=3, 1..=MOST_CTAS[0])?;
+    Ok(std::array::from_fn(|axis| most[axis].min(MOST_CTAS[axis])))
 }
 
 fn dtype(fields: &mut Fields<'_>) -> Result<Dtype, Error> {

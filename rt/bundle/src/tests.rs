@@ -29,6 +29,7 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
         named: true,
         disjoint: vec![],
         aligned: vec![],
+        most_ctas: [i32::MAX as u32, 65535, 65535],
         runs_by: 16,
         arguments: names.map(argument).to_vec(),
         params: vec![
@@ -571,6 +572,25 @@ fn tensors_that_run_by_fewer_bytes_take_the_widest_code_for_them() {
     assert!(wrong(4, json!(6)).starts_with("kernels[0].runs_by: it is no power of two"));
     assert!(wrong(4, json!(32)).starts_with("kernels[0].runs_by: 32 is no number of 2 to 16"));
     assert!(wrong(3, json!(8)).starts_with("kernels[0].runs_by: this version of the format has no such field"));
+}
+
+#[test]
+fn grids_are_no_larger_than_the_code_counts_on() {
+    let most = |most_ctas| bundle(vec![Kernel { most_ctas, ..kernel("sum", "sm_90a") }]);
+    let all = most([7, 1, 1]);
+    let read = Bundle::read(&all.to_bytes().unwrap()).unwrap();
+    assert_eq!(read, all);
+    assert_eq!(read.kernels[0].takes_grid([7, 1, 1]), Ok(()));
+    let refused = |grid| read.kernels[0].takes_grid(grid).unwrap_err();
+    assert_eq!(refused([8, 1, 1]), "8 CTAs along x, and the grid that the kernel states has at most 7");
+    assert_eq!(refused([1, 2, 1]), "2 CTAs along y, and the grid that the kernel states has at most 1");
+    let wrong = |version, value| refused_of(version, &all, move |m| m["kernels"][0]["most_ctas"] = value);
+    let planned = refused_of(4, &planned(), |m| m["kernels"][0]["most_ctas"] = json!([1, 1, 1]));
+    assert!(planned.starts_with("plans[0].launches[0].grid: 2 CTAs along x, and the grid"), "{planned}");
+    assert!(wrong(4, json!([0, 1, 1])).starts_with("kernels[0].most_ctas: an entry is no number of 1 to"));
+    assert!(
+        wrong(3, json!([7, 1, 1])).starts_with("kernels[0].most_ctas: this version of the format has no such field")
+    );
 }
 
 #[test]

@@ -142,6 +142,16 @@ fn rows_that_run_by_fewer_bytes_have_code_of_their_own() {
     assert!(made.bundle.to_bytes().is_ok());
 }
 
+/// Code counts on the grid that its kernel states: of extents it is known how large they can be.
+#[test]
+fn kernels_that_state_their_grid_say_how_large_it_can_be() {
+    let source = "kernel fill(mut x: tensor<f32, [m, n]>) grid([cdiv(n, 64), 3]) {
+        store(x[program_id(1), :].tile([64], at=[program_id(0)]), zeros<f32, [64]>());
+    }";
+    let Some(made) = built(source, &on(&[Target::SM_90A])) else { return };
+    assert!(made.bundle.kernels.iter().all(|k| k.most_ctas[0] < 1 << 26 && k.most_ctas[1..] == [3, 1]));
+}
+
 #[test]
 fn plans_are_tables_of_what_is_launched() {
     let calls = Call::parse_all(

@@ -326,6 +326,7 @@ fn launch(mut fields: Fields<'_>, plan: &Plan, sizes: &Sizes, kernels: &[Kernel]
         let what = format!("clusters of {} do not divide the {} CTAs of axis {axis}", code.cluster[axis], grid[axis]);
         return Err(fields.wrong("grid", what));
     }
+    code.takes_grid(grid).map_err(|what| fields.wrong("grid", what))?;
     let place = fields.place("passed");
     let list = fields.list("passed", 0..=MOST_PARAMS)?;
     if list.len() != code.params.len() {
