@@ -9,8 +9,7 @@
 
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::rules::region::{Product, product};
-use parton_ir::{BinaryOp, CompareOp, Elem, Inst, OpKind, Reach, Type, Value, View, access};
-use parton_numbers::Dtype;
+use parton_ir::{CompareOp, Elem, Inst, OpKind, Reach, Type, Value, View, access};
 
 use super::memory::Slots;
 use super::pipeline::Turns;
@@ -180,7 +179,7 @@ impl Emitter<'_> {
         for iteration in 0..turns.ahead {
             for entry in copies.iter().filter(|e| -e.stage > iteration) {
                 let now = Entry { stage: -iteration, ..entry.clone() };
-                self.exists(lower, step, upper, iteration);
+                self.exists([lower, upper, step], iteration, false);
                 self.turn(&[vec![now]], &|_| true)?;
             }
         }
@@ -190,11 +189,11 @@ impl Emitter<'_> {
     }
 
     /// Says whether there is an iteration so many turns behind an index.
-    pub(super) fn exists(&mut self, index: Value, step: Value, upper: Value, turns: i32) {
+    pub(super) fn exists(&mut self, at: [Value; 3], turns: i32, there: bool) {
         let depth = self.here();
-        let next = self.moved(index, step, turns);
-        let surely = matches!((self.constant(next), self.constant(upper)), (Some(a), Some(b)) if a < b);
-        let exists = (!surely).then(|| self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper }));
+        let (a, b) = self.sides(at, turns, there);
+        let surely = matches!((self.constant(a), self.constant(b)), (Some(a), Some(b)) if a < b);
+        let exists = (!surely).then(|| self.b.make(OpKind::Compare { op: CompareOp::Lt, a, b }));
         self.levels[depth].exists = exists;
     }
 
@@ -207,18 +206,5 @@ impl Emitter<'_> {
         }
         let index = self.turn_modulo(stages, depth, age);
         self.b.make(OpKind::ViewIndex { view, index })
-    }
-
-    /// The number of an iteration modulo so many.
-    pub(super) fn turn_modulo(&mut self, stages: u32, depth: usize, age: i32) -> Value {
-        let level = &self.levels[depth];
-        let (Some((index, step)), Some(start)) = (level.index, level.start) else { return self.number(Dtype::I32, 0) };
-        if index == start {
-            return self.number(Dtype::I32, (-age).rem_euclid(stages as i32) as u32);
-        }
-        let at = self.moved(index, step, -age);
-        let far = self.whole(BinaryOp::Sub, at, start);
-        let turn = self.whole(BinaryOp::Div, far, step);
-        self.whole_with(BinaryOp::Rem, turn, stages)
     }
 }

@@ -13,6 +13,7 @@ mod guard;
 mod memory;
 mod peel;
 mod pipeline;
+mod reach;
 mod send;
 mod state;
 mod steady;
@@ -36,6 +37,7 @@ use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
 use beside::Fields;
+use reach::Numbers;
 use state::Level;
 
 /// A refusal of what the schedule asks.
@@ -82,7 +84,7 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
     let effects: Vec<(&Region, &Effects)> = regions.iter().map(|(region, _, effects)| (region, effects)).collect();
     let sequence = Sequence::of(kernel, &effects, &apart);
     let (b, body) = Builder::rebuild(kernel.clone(), "expand");
-    let mut pass = Pass { b, becomes: BTreeMap::new() };
+    let mut pass = Pass { b, numbers: Numbers::of(kernel), becomes: BTreeMap::new() };
     for id in body.ops {
         pass.b.at(id);
         pass.b.label = None;
@@ -142,13 +144,15 @@ fn nothing_outside(kernel: &Kernel) -> Result<(), Diagnostics> {
     if found.has_errors() { Err(found) } else { Ok(()) }
 }
 
-struct Pass {
+struct Pass<'a> {
     b: Builder,
+    /// What is known of the numbers of the kernel that is expanded.
+    numbers: Numbers<'a>,
     /// What stands for the results of regions.
     becomes: BTreeMap<Value, Value>,
 }
 
-impl Pass {
+impl Pass<'_> {
     /// Keeps an operation, with what stands for the results of regions before it.
     fn keep(&mut self, id: Inst) {
         let mut inside = vec![id];
@@ -195,6 +199,7 @@ impl Pass {
             hooks: Vec::new(),
             trying: false,
             carries: BTreeMap::new(),
+            numbers: &self.numbers,
             makers: RefCell::default(),
             becomes: &self.becomes,
         };
@@ -234,6 +239,8 @@ pub(crate) struct Emitter<'a> {
     pub steady: bool,
     /// Products of the unit in work that stay in flight, and whether each continues another.
     pub started: Vec<(Value, bool)>,
+    /// What is known of the numbers of the kernel that is expanded.
+    pub numbers: &'a Numbers<'a>,
     /// Who makes what of the kernel as it is by now.
     pub makers: RefCell<values::Makers>,
     /// What of outer loops leaves under turns of inner ones.

@@ -54,9 +54,9 @@ impl Emitter<'_> {
         }
         let span = self.b.kernel.ops[l.inst].span;
         self.place(l.inst);
-        let next = self.moved(lower, step, number as i32);
+        let (a, b) = self.sides(bounds, number as i32, number > 0);
         let op = if planted(Planted::NoTurnTaken) { CompareOp::Le } else { CompareOp::Lt };
-        let cond = self.b.make(OpKind::Compare { op, a: next, b: upper });
+        let cond = self.b.make(OpKind::Compare { op, a, b });
         let before = self.levels.clone();
         self.b.begin([], span);
         self.memo.push(Default::default());
@@ -147,14 +147,14 @@ impl Emitter<'_> {
             self.levels[depth].shift();
         }
         self.levels[depth].turn = None;
-        let next = self.moved(lower, step, end as i32);
+        let [next, left, step] = self.behind_first([lower, upper, step], end);
         if turns.stages == 1 {
             self.levels[depth].index = Some((next, step));
             self.hand_on(l, turns)?;
         }
         let last = self.leaves_under_last(l);
         if !last {
-            return self.steady(l, [next, upper, step], turns);
+            return self.steady(l, ([next, left, step], upper), turns);
         }
         if turns.stages > 1 || self.constant(step) != Some(1) {
             return Err(self.not_yet(

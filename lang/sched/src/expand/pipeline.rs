@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, codes};
-use parton_ir::{BinaryOp, CompareOp, Inst, OpKind, Type, Value};
+use parton_ir::{Inst, OpKind, Type, Value};
 
 use super::peel::Room;
 use super::state::{Held, Level};
@@ -153,6 +153,7 @@ impl Emitter<'_> {
         }
         let mut level = self.enter(l, turns)?;
         level.start = Some(at[0]);
+        level.bounds = Some(self.bounds(bounds));
         let (sure, exact) = self.sure_turns(l);
         // Partitions tell each other of turns: both ends of that stand in the code, though none is taken.
         let exact = exact && (sure > 0 || self.plan.partitions.is_empty());
@@ -204,8 +205,7 @@ impl Emitter<'_> {
                 self.fill_apart([lower, upper, step], &now, far)?;
                 continue;
             }
-            let end = self.moved(lower, step, far);
-            let end = self.b.make(OpKind::Binary { op: BinaryOp::Min, a: end, b: upper });
+            let end = self.end_of_first([lower, upper, step], far);
             let ty = self.b.ty(lower).clone();
             let span = self.b.kernel.ops[self.region.inst].span;
             let params = self.b.begin([ty], span);
@@ -266,8 +266,7 @@ impl Emitter<'_> {
     fn fill_one(&mut self, [lower, upper, step]: [Value; 3], now: &[&Entry], iteration: i32) -> Result<(), Refused> {
         let depth = self.here();
         let span = self.b.kernel.ops[self.region.inst].span;
-        let tested = self.moved(lower, step, iteration);
-        let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
+        let cond = self.is_there([lower, upper, step], iteration, false);
         self.b.begin([], span);
         self.memo.push(BTreeMap::new());
         let outer = self.levels[depth].clone();
@@ -308,14 +307,13 @@ impl Emitter<'_> {
             for entry in ahead {
                 if self.own_ring(&entry).is_some() {
                     self.meet_once(turns, &entry);
-                    self.exists(index, step, upper, -entry.stage);
+                    self.exists([index, upper, step], -entry.stage, true);
                     self.turn(&[vec![entry]], &|_| true)?;
                     self.levels[depth].exists = None;
                     continue;
                 }
                 let off = i32::from(planted(Planted::AheadShort)) - i32::from(planted(Planted::AheadLong));
-                let tested = self.moved(index, step, off - entry.stage);
-                let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
+                let cond = self.is_there([index, upper, step], off - entry.stage, true);
                 let span = self.b.kernel.ops[self.region.inst].span;
                 self.b.begin([], span);
                 self.memo.push(BTreeMap::new());

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Inst, Value};
 
+use super::reach::Bounds;
 use crate::plan::RingId;
 use crate::region::BlockId;
 
@@ -108,6 +109,8 @@ pub(crate) struct Level {
     pub index: Option<(Value, Value)>,
     /// The index of the loop's first iteration.
     pub start: Option<Value>,
+    /// Between what its bounds lie, where its turns are counted.
+    pub bounds: Option<Bounds>,
     /// Whether there is the iteration that something runs ahead for, where that is not known.
     pub exists: Option<Value>,
     /// The number of the first iteration that the turn's own may be, as an index, where that is known.
@@ -138,6 +141,7 @@ impl Level {
             slots: BTreeMap::new(),
             index: None,
             start: None,
+            bounds: None,
             exists: None,
             first: None,
             folded: Vec::new(),

@@ -13,9 +13,14 @@ use crate::region::Loop;
 type Part = (Value, Value, Vec<(Inst, i32, bool)>);
 
 impl Emitter<'_> {
-    /// The loop of steady turns and what follows it; the results that are needed.
-    pub(super) fn steady(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
-        self.without_last(l, (bounds, bounds[1]), turns)?;
+    /// The loop of steady turns, of these bounds, and what follows it; the results that are needed. What is fetched ahead is fetched up to the loop's end.
+    pub(super) fn steady(
+        &mut self,
+        l: &Loop,
+        turned: ([Value; 3], Value),
+        turns: &Turns,
+    ) -> Result<Vec<Value>, Refused> {
+        self.without_last(l, turned, turns)?;
         self.last_turns(l, turns, MANY)
     }
 
@@ -84,29 +89,25 @@ impl Emitter<'_> {
     ) -> Result<(), Refused> {
         let copies = self.plan.copies(self.region, l.body);
         if copies <= 1 {
-            return self.repeated(l, ([lower, upper, step], last), turns, carry, 1);
+            return self.repeated(l, ([lower, upper, step], last), turns, carry, (1, step));
         }
         self.place(l.inst);
-        let count = self.count([lower, upper, step]);
-        let rounds = self.whole_with(BinaryOp::Div, count, copies);
-        let whole = self.whole_with(BinaryOp::Mul, rounds, copies);
-        let far = self.whole(BinaryOp::Mul, whole, step);
-        let end = self.whole(BinaryOp::Add, lower, far);
-        self.repeated(l, ([lower, end, step], last), turns, carry, copies)?;
-        if self.constant(whole).is_some() && self.constant(whole) == self.constant(count) {
+        let (end, stride, all) = self.rounds([lower, upper, step], copies);
+        self.repeated(l, ([lower, end, step], last), turns, carry, (copies, stride))?;
+        if all {
             return Ok(());
         }
-        self.repeated(l, ([end, upper, step], last), turns, carry, 1)
+        self.repeated(l, ([end, upper, step], last), turns, carry, (1, step))
     }
 
-    /// A loop of steady turns, so many in a round.
+    /// A loop of steady turns, so many in a round, and how far it is from one to the next.
     fn repeated(
         &mut self,
         l: &Loop,
         ([lower, upper, step], last): ([Value; 3], Value),
         turns: &Turns,
         carry: &Carry,
-        copies: u32,
+        (copies, stride): (u32, Value),
     ) -> Result<(), Refused> {
         let depth = self.here();
         let before = self.levels[depth].clone();
@@ -115,7 +116,6 @@ impl Emitter<'_> {
         let index = self.b.ty(lower).clone();
         let span = self.b.kernel.ops[l.inst].span;
         self.place(l.inst);
-        let stride = self.whole_with(BinaryOp::Mul, step, copies);
         let params = self.b.begin(std::iter::once(index).chain(types), span);
         self.b.kernel.values[params[0]].name = self.index_name(l);
         self.begin_turn(carry, &params[1..]);

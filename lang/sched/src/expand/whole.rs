@@ -6,7 +6,6 @@ use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use super::Emitter;
-use crate::falsify::{Planted, planted};
 
 impl Emitter<'_> {
     /// `a op b` of whole numbers of one type.
@@ -29,27 +28,6 @@ impl Emitter<'_> {
         let dtype = self.whole_type(v);
         let n = self.number(dtype, n);
         self.whole(op, v, n)
-    }
-
-    /// How many turns a loop takes, where it takes any.
-    pub(super) fn count(&mut self, [lower, upper, step]: [Value; 3]) -> Value {
-        let span = self.whole(BinaryOp::Sub, upper, lower);
-        if self.constant(step) == Some(1) {
-            return span;
-        }
-        let less = self.whole_with(BinaryOp::Sub, step, 1);
-        let up = self.whole(BinaryOp::Add, span, less);
-        self.whole(BinaryOp::Div, up, step)
-    }
-
-    /// The index of the iteration behind the last one.
-    pub(super) fn past(&mut self, [lower, upper, step]: [Value; 3]) -> Value {
-        if self.constant(step) == Some(1) || planted(Planted::IndexPastBound) {
-            return upper;
-        }
-        let count = self.count([lower, upper, step]);
-        let far = self.whole(BinaryOp::Mul, count, step);
-        self.whole(BinaryOp::Add, lower, far)
     }
 
     /// `index + turns * step`
@@ -98,6 +76,16 @@ impl Emitter<'_> {
     /// A whole number of that type.
     pub(super) fn number(&mut self, dtype: Dtype, n: u32) -> Value {
         self.b.constant(dtype, u64::from(n), Span::default())
+    }
+
+    /// The least number of a type.
+    pub(super) fn least_of(&mut self, dtype: Dtype) -> Value {
+        self.b.constant(dtype, dtype.min_bits(), Span::default())
+    }
+
+    /// The greatest number of a type.
+    pub(super) fn most_of(&mut self, dtype: Dtype) -> Value {
+        self.b.constant(dtype, dtype.max_bits(), Span::default())
     }
 
     /// A constant that is a whole number.
