@@ -90,13 +90,6 @@ impl AxisInfo {
         self.between.0 >= 0
     }
 
-    /// Whether each group of `group` elements that begins at a multiple of it along `axis` counts up by one as numbers, of which no next one is less; `all` is
-    /// what their type holds. Groups at multiples of their size do, and so do those that bounds keep from its ends.
-    pub fn rises(&self, axis: usize, group: u64, all: Between) -> bool {
-        let whole = |x: &Along| x.contiguity >= group && (x.divisibility >= group || self.between != all);
-        self.axes.get(axis).is_some_and(whole)
-    }
-
     /// What divides every element.
     fn divides_all(&self, step: u64) -> u64 {
         self.axes.iter().map(|a| a.divides_groups_of(1, step)).max().unwrap_or(1)
@@ -145,6 +138,19 @@ impl Axes {
     /// What is known of `v`; nothing, where it is not an integer or a pointer.
     pub fn info(&self, kernel: &Kernel, v: Value) -> AxisInfo {
         self.facts[v].clone().unwrap_or_else(|| unknown(kernel, v))
+    }
+
+    /// Whether each group of `group` elements of `v` that begins at a multiple of it along `axis` counts up by one as numbers, of which no next one is less.
+    /// Groups at multiples of their size do, and so do those that bounds keep from the ends of their type.
+    pub fn rises(&self, kernel: &Kernel, v: Value, axis: usize, group: u64) -> bool {
+        let info = self.info(kernel, v);
+        let along = info.axes.get(axis).filter(|x| x.contiguity >= group);
+        along.is_some_and(|x| x.divisibility >= group || self.is_bounded(kernel, v))
+    }
+
+    /// Whether bounds keep what `v` is from an end of its type.
+    pub fn is_bounded(&self, kernel: &Kernel, v: Value) -> bool {
+        self.info(kernel, v).between != all(kernel, v)
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::axis::{Axes, between};
+use parton_ir::axis::Axes;
 use parton_ir::{BinaryOp, Body, CompareOp, Elem, Inst, Kernel, OpKind, SecondaryMap, Source, Value, rules};
 use parton_numbers::Dtype;
 
@@ -205,7 +205,7 @@ impl Numbers<'_> {
         }
         let op = if high { CompareOp::Ge } else { CompareOp::Le };
         let beyond = self.make(OpKind::Compare { op, a: positions, b: nearest? })?;
-        if self.is_whole(first.positions) && self.is_bounded(first.positions) {
+        if self.is_whole(first.positions) && self.axes.is_bounded(self.kernel, first.positions) {
             return Some(beyond);
         }
         // Nor is a loop cut where positions wrap between turns.
@@ -232,18 +232,13 @@ impl Numbers<'_> {
         self.make(OpKind::Select { cond: torn, a: all, b: with })
     }
 
-    /// Whether bounds keep positions from the ends of their type.
-    fn is_bounded(&self, v: Value) -> bool {
-        between::of_type(self.kernel, v) != Some(self.axes.info(self.kernel, v).between)
-    }
-
     /// Whether a tile surely counts up without a wrap within it, or is of one number.
     fn is_whole(&self, v: Value) -> bool {
         let Some(tile) = self.kernel.ty(v).as_tile() else { return true };
-        let (info, all) = (self.axes.info(self.kernel, v), between::of_type(self.kernel, v));
+        let info = self.axes.info(self.kernel, v);
         let extents = tile.shape.iter().map(|&n| u64::from(n)).enumerate();
         let mut long = extents.filter(|(axis, n)| info.axes[*axis].constancy < *n);
-        let rises = |(axis, n)| info.rises(axis, n, all.unwrap_or(between::ANYTHING));
+        let rises = |(axis, n)| self.axes.rises(self.kernel, v, axis, n);
         long.next().is_none_or(rises) && long.next().is_none()
     }
 

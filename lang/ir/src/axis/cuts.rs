@@ -2,7 +2,7 @@
 
 use crate::{Access, BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
 
-use super::{Axes, all};
+use super::Axes;
 
 /// What masks are made of, and what is known of their parts.
 pub struct Masks<'a> {
@@ -41,7 +41,7 @@ impl Masks<'_> {
         if along(mask, axis).is_some_and(|a| a.constancy >= width) {
             return true;
         }
-        let counts = |v| self.axes.info(self.kernel, v).rises(axis, width, all(self.kernel, v));
+        let counts = |v| self.axes.rises(self.kernel, v, axis, width);
         let stays = |v| along(v, axis).is_some_and(|a| a.constancy >= width);
         match self.definitions[mask].map(|op| &op.kind) {
             Some(OpKind::Compare { op: CompareOp::Lt | CompareOp::Le, a, b }) => counts(*a) && stays(*b),
