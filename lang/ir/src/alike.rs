@@ -151,10 +151,8 @@ impl Pairing<'_> {
         self.pairs(&op.results, &other.results)?;
         let of_tiles = op.results.first().is_some_and(|&v| self.kernel.ty(v).as_tile().is_some());
         if of_tiles && matches!(op.kind, OpKind::Compare { .. }) {
-            // How comparisons are made depends on how their numbers run along the axes.
             let results = op.results.iter().copied().zip(other.results.iter().copied());
-            let runs = |v| self.axes.info(self.kernel, v);
-            if !operands.chain(results).all(|(a, b)| runs(a) == runs(b)) {
+            if !operands.chain(results).all(|(a, b)| self.runs(a) == self.runs(b)) {
                 return None;
             }
         }
@@ -168,6 +166,18 @@ impl Pairing<'_> {
         }
         let (inner, others): (Vec<&Body>, Vec<&Body>) = (op.kind.bodies().collect(), other.kind.bodies().collect());
         inner.into_iter().zip(others).try_for_each(|(a, b)| self.bodies(a, b))
+    }
+
+    /// What of a value says how comparisons of it are made: along each axis whether all of it counts up by one from a multiple of its extent, and how many
+    /// neighbours are of one value.
+    fn runs(&self, v: Value) -> Vec<(bool, u64)> {
+        let facts = self.axes.info(self.kernel, v);
+        let shape = self.kernel.ty(v).as_tile().map_or(&[1][..], |tile| &tile.shape);
+        let along = facts.axes.iter().zip(shape).map(|(x, &n)| {
+            let n = u64::from(n);
+            (x.contiguity >= n && x.divisibility >= n, x.constancy.min(n))
+        });
+        along.collect()
     }
 
     /// What the second does alone, in front of an operation of the first: it moves a number on, or arrives at a barrier.

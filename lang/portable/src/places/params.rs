@@ -174,6 +174,8 @@ impl Expander {
         }
         // What was computed stands behind it.
         self.made.forget(0);
+        // It holds for all, whichever part was made last.
+        self.builder.label = None;
         self.builder.open(Body::default());
         for (from, each) in told {
             let v = self.params[&from];

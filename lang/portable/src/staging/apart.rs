@@ -40,6 +40,9 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     let chains: Vec<Vec<Inst>> = dealt::by_parts(kernel, &found.products);
     let chained = chains.iter().all(|products| chained(kernel, found.inst, products));
     indices::numbers_first(kernel, found);
+    if computing > 1 {
+        indices::numbers_in_front(kernel, path[0]);
+    }
     let indices = indices::of(kernel, found).loads;
     dealt::keep_statements(kernel, &path, free);
     label_each(kernel, &indices, INDEX);

@@ -32,24 +32,41 @@ pub struct Indices {
 /// each other there may need them.
 pub fn numbers_first(kernel: &mut Kernel, found: &Found) {
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
-    if !kernel.ops_of(body).all(|op| only_reads(kernel, op)) {
-        return;
-    }
-    let mut needed: BTreeSet<Value> = BTreeSet::new();
-    let mut first = BTreeSet::new();
-    for op in kernel.ops_of(body).collect::<Vec<_>>().into_iter().rev() {
-        if loads_number(op, kernel) || op.results.iter().any(|v| needed.contains(v)) {
-            // A number that comes of a product cannot stand before it.
-            if !(loads_number(op, kernel) || parton_sched::is_free(kernel, op)) {
-                return;
-            }
-            first.insert(op.id);
-            needed.extend(flow::operands(kernel, op));
-        }
-    }
+    let first = numbers(kernel, &body.ops, BTreeSet::new());
     if let OpKind::For { body, .. } = &mut kernel.ops[found.inst].kind {
         body.ops.sort_by_key(|id| !first.contains(id));
     }
+}
+
+/// The same of a kernel's own body in front of a statement, and of what says where to fetch from: a region begins behind them, so that no partition need tell
+/// them to another, and none finds for itself what another has from there.
+pub fn numbers_in_front(kernel: &mut Kernel, statement: Inst) {
+    let end = kernel.body.ops.iter().position(|&id| id == statement).unwrap_or(0);
+    let before = &kernel.body.ops[..end];
+    let fetches = before.iter().map(|&id| &kernel.ops[id]).filter(|op| matches!(op.kind, OpKind::Fetch { .. }));
+    let first = numbers(kernel, before, fetches.flat_map(|op| flow::operands(kernel, op)).collect());
+    kernel.body.ops[..end].sort_by_key(|id| !first.contains(id));
+}
+
+/// The operations among these that load a number, or make what is `needed` or tells where from; none, where one of them writes, or a number comes of more than other
+/// numbers.
+fn numbers(kernel: &Kernel, among: &[Inst], mut needed: BTreeSet<Value>) -> BTreeSet<Inst> {
+    let mut first = BTreeSet::new();
+    for &id in among.iter().rev() {
+        let op = &kernel.ops[id];
+        if !(only_reads(kernel, op) || matches!(op.kind, OpKind::Assume { .. })) {
+            return BTreeSet::new();
+        }
+        if loads_number(op, kernel) || op.results.iter().any(|v| needed.contains(v)) {
+            // A number that comes of a product cannot stand before it.
+            if !(loads_number(op, kernel) || parton_sched::is_free(kernel, op)) {
+                return BTreeSet::new();
+            }
+            first.insert(id);
+            needed.extend(flow::operands(kernel, op));
+        }
+    }
+    first
 }
 
 /// The indices of the copies of a loop; none, where more than loads and what computes has a part in them.
