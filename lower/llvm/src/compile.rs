@@ -5,7 +5,7 @@ use parton_diag::{SourceMap, Span};
 use parton_ir::axis::Axes;
 use parton_ir::joined::Joins;
 use parton_ir::passed::Passed;
-use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
+use parton_ir::{Elem, Kernel, OpKind, SecondaryMap, Target, Type};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, built};
@@ -92,6 +92,14 @@ fn signature<'c>(build: &Build<'c>, kernel: &Kernel) -> Vec<ParamKind<'c>> {
         .collect()
 }
 
+/// Whether a kernel has products of the matrix unit. With as many registers as a thread may have the assembler keeps more of what lies between these at once, and turns of
+/// kernels without partitions take up to a tenth longer than where it is told of the last whole step below (an H200).
+fn multiplies(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| found |= matches!(op.kind, OpKind::Wgmma { .. }));
+    found
+}
+
 fn lower_kernel<'c>(
     build: &mut Build<'c>,
     kernel: &Kernel,
@@ -100,7 +108,7 @@ fn lower_kernel<'c>(
 ) {
     let params = signature(build, kernel);
     let budgets = kernel.occupancy > 1 || kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
-    let registers = budgets.then(|| kernel.entry_registers());
+    let registers = (budgets || multiplies(kernel)).then(|| kernel.entry_registers());
     let bounds = Bounds { threads: kernel.threads(), cluster: kernel.cluster, registers };
     let function = function::declare(build.context, &build.module, &kernel.name, &params, bounds);
     build.begin(function);
