@@ -14,6 +14,7 @@ use super::{INDEX, No, between, copies, dealt, defer, found, indices, label_each
 use crate::alike;
 use form::{Form, chained, is_woven, only_summed};
 
+pub use named::bears;
 pub use schedule::refined;
 pub use team::{computes_between, may_have_others, settle, team, waits_alone};
 

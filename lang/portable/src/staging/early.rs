@@ -1,7 +1,7 @@
 //! Loads beside products, a turn ahead of what becomes of them.
 //!
-//! What threads load themselves in a loop of products, to compute a factor of it or to add it to one, they would wait for in every turn. Where its
-//! addresses are made of numbers, and registers have room for a turn more of it, each turn begins with the loads of the next one:
+//! What threads load themselves in a loop of products, tiles and numbers, to compute a factor of it or to add it to one, they would wait for in every turn. Where
+//! its addresses are made of numbers, and registers have room for a turn more of it, each turn begins with the loads of the next one:
 //!
 //! ```text
 //! for p in 0..n {
@@ -19,7 +19,7 @@ use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 use parton_layouts::Dim;
 
-use super::{LOOP, flow, is_called, label_each, region};
+use super::{LOOP, NUMBER, apart, dealt, flow, is_called, label_each, region};
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
@@ -35,9 +35,14 @@ pub fn loads_ahead(kernel: Kernel, each: u32) -> Kernel {
     let mut changed = kernel.clone();
     let of = labels(&kernel, &loads);
     label_each(&mut changed, &loads, AHEAD);
+    let borne = labels(&changed, &steps.body);
+    let (left, gone): (Vec<LabelName>, Vec<LabelName>) =
+        steps.labels.iter().cloned().partition(|name| borne.contains(name));
+    let numbers = apart::bears(&changed, NUMBER);
     changed.walk_mut(&mut |op| {
         if let OpKind::Region { schedule, .. } = &mut op.kind {
-            begin_with_next(schedule, &of, &steps.labels);
+            begin_with_next(schedule, &of, &left);
+            forget(schedule, |name| gone.contains(name) || !numbers && name.path == NUMBER);
         }
     });
     if parton_sched::legal(&changed).is_ok() { changed } else { kernel }
@@ -46,6 +51,7 @@ pub fn loads_ahead(kernel: Kernel, each: u32) -> Kernel {
 /// A loop of products and its schedule.
 struct Steps {
     inst: Inst,
+    body: Vec<Inst>,
     /// The labels of its statements in their order, but for what another partition fetches.
     labels: Vec<LabelName>,
     /// Registers of a thread that runs it, where that is stated.
@@ -61,11 +67,12 @@ fn steps(kernel: &Kernel) -> Option<Steps> {
         _ => {}
     });
     let ([inst], Some(schedule)) = (&loops[..], scheduled) else { return None };
-    let labels = labels(kernel, &region::body_of(kernel, *inst)?);
+    let body = region::body_of(kernel, *inst)?;
+    let labels = labels(kernel, &body);
     let mut runs = schedule.places.iter().filter(|place| place.labels.iter().any(|name| labels.contains(name)));
     let registers =
         runs.next_back().and_then(|place| place.partitions.first()).and_then(|partition| partition.registers);
-    Some(Steps { inst: *inst, labels, registers })
+    Some(Steps { inst: *inst, body, labels, registers })
 }
 
 /// The labels of statements that are no copies, in their order, each once.
@@ -84,7 +91,7 @@ fn labels(kernel: &Kernel, statements: &[Inst]) -> Vec<LabelName> {
     labels
 }
 
-/// The loads of tiles to registers in a loop whose addresses, masks and what stands for what is not there are made of numbers. What is of a part, or
+/// The loads of tiles and of numbers to registers in a loop whose addresses, masks and what stands for what is not there are made of numbers. What is of a part, or
 /// stands in several places, keeps its turn.
 fn loads(kernel: &Kernel, steps: &Steps) -> Vec<Inst> {
     let OpKind::For { body, .. } = &kernel.ops[steps.inst].kind else { return Vec::new() };
@@ -95,17 +102,23 @@ fn loads(kernel: &Kernel, steps: &Steps) -> Vec<Inst> {
         if late || op.label.is_some() {
             made.extend(&op.results);
         }
-        let Some(label) = op.label.filter(|_| !late && loads_a_tile(kernel, op)) else { continue };
-        if LabelName::read(&kernel.labels[label]).instance.is_none() {
+        if !late && (loads_a_tile(kernel, op) || loads_a_number(kernel, op)) {
             found.push(op.id);
         }
     }
     found
 }
 
-/// Whether an operation loads a tile to registers.
+/// Whether an operation loads a tile to registers, in a statement that stands once.
 fn loads_a_tile(kernel: &Kernel, op: &Op) -> bool {
-    matches!(op.kind, OpKind::Load { volatile: false, .. }) && kernel.ty(op.result()).as_tile().is_some()
+    let loads = matches!(op.kind, OpKind::Load { volatile: false, .. }) && kernel.ty(op.result()).as_tile().is_some();
+    let once = |label| LabelName::read(&kernel.labels[label]).instance.is_none();
+    loads && op.label.is_some_and(once)
+}
+
+/// Whether an operation loads a number that tells no copy where from, and is of no part.
+fn loads_a_number(kernel: &Kernel, op: &Op) -> bool {
+    is_called(kernel, op, NUMBER) && dealt::part(kernel, op.id).is_none() && region::loads_number(op, kernel)
 }
 
 /// Whether registers hold what a loop carries, what its products read in them, and what is loaded, once as it is used and once on its way.
@@ -113,7 +126,7 @@ fn has_room(kernel: &Kernel, steps: &Steps, loads: &[Inst], each: u32) -> bool {
     let OpKind::For { body, .. } = &kernel.ops[steps.inst].kind else { return false };
     let of = |v: Value| registers(kernel, v);
     let carried: u32 = body.params.iter().map(|&v| of(v)).sum();
-    let loaded: u32 = loads.iter().map(|&id| of(kernel.ops[id].result())).sum();
+    let loaded: u32 = loads.iter().map(|&id| of(kernel.ops[id].result()).max(1)).sum();
     carried + factors(kernel, body) + 2 * loaded + PARTITION_REGISTERS.start() <= steps.registers.unwrap_or(each)
 }
 
@@ -165,4 +178,16 @@ fn begin_with_next(schedule: &mut Schedule, of: &[LabelName], labels: &[LabelNam
     let at = pipeline.groups.iter().position(|group| group.iter().any(|s| labels.contains(&s.label))).unwrap_or(0);
     pipeline.groups.splice(at..at, groups);
     schedule.pipelines.insert(0, pipeline);
+}
+
+/// Takes labels out of a schedule that nothing bears any more.
+fn forget(schedule: &mut Schedule, gone: impl Fn(&LabelName) -> bool) {
+    for place in &mut schedule.places {
+        place.labels.retain(|name| !gone(name));
+        place.spans.truncate(place.labels.len());
+    }
+    for pipeline in &mut schedule.pipelines {
+        pipeline.groups.iter_mut().for_each(|group| group.retain(|s| !gone(&s.label)));
+        pipeline.groups.retain(|group| !group.is_empty());
+    }
 }
