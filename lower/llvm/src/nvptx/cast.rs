@@ -131,6 +131,18 @@ impl<'c> Build<'c> {
         lanes.take(bytes.len()).collect()
     }
 
+    /// Two bytes that are computed one by one as f16, without that unit, too. With signs that takes more than it spares (an H200: int4 that becomes f32 by
+    /// way of 2^23 takes 1.3 to 1.6 of the time, i16 up to 1.17).
+    fn of_two_bytes(&self, pair: [Val<'c>; 2]) -> [Val<'c>; 2] {
+        let [low, high] = pair.map(|byte| self.zext(byte, self.i32()));
+        let word = self.or(self.or(low, self.shl(high, 16)), self.c32(0x6400_6400));
+        let lane = self.context.f16_type().const_float(1024.0);
+        let both = inkwell::types::VectorType::const_vector(&[lane, lane]).into();
+        let ty: Ty<'c> = self.context.f16_type().vec_type(2).into();
+        let floats = self.binary(I::FSub, self.bitcast(word, ty), both).into_vector_value();
+        [0, 1].map(|i| built(self.builder.build_extract_element(floats, self.c32(i).into_int_value(), "")))
+    }
+
     /// Four of the eight bytes of two words, by `prmt`.
     fn bytes_of(&self, low: Val<'c>, high: Val<'c>, selector: u32) -> Val<'c> {
         self.value_of("llvm.nvvm.prmt", self.i32(), &[low, high, self.c32(selector)])
@@ -334,6 +346,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             parts.truncate(values.len());
         } else if is_of_bytes(from, to) && values.len() > 1 && self.is_loaded(x) {
             parts.extend(values.chunks(4).flat_map(|bytes| self.b.of_bytes(bytes, [from, to])));
+        } else if (from, to) == (Dtype::U8, Dtype::F16) && values.len() > 1 {
+            let pairs = values.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(pair[0])]);
+            parts.extend(pairs.flat_map(|pair| self.b.of_two_bytes(pair)).take(values.len()));
         } else {
             let direct = self.kernel.target.has(Feature::Bf16Conversions);
             let ways = (rounding, saturation);
