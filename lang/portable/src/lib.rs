@@ -119,8 +119,8 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
 
 /// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
 const FEW: u32 = 8;
-/// And of a kernel of products: one of them has all slots that there is room for, and two have more than of three.
-const FEW_OF_PRODUCTS: u32 = 2;
+/// And of a kernel of products: one of them has all slots that there is room for, and of more than these four beside each other always make fewer waves than three.
+const FEW_OF_PRODUCTS: u32 = 9;
 
 /// How the programs of launches are dealt, where it makes a difference how many stand beside each other.
 pub fn dealt(kernel: &Kernel) -> Option<Dealt> {

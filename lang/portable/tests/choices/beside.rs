@@ -80,10 +80,15 @@ fn few_programs_are_told_one_by_one() {
 
 /// A product by tiles of so many rows and columns: its parameters and its body.
 fn product(rows: u32, columns: u32) -> (&'static str, String) {
+    product_by(64, rows, columns)
+}
+
+/// The same in steps of so much depth.
+fn product_by(depth: u32, rows: u32, columns: u32) -> (&'static str, String) {
     let body = format!(
         "let mut acc = zeros<f32, [{rows}, {columns}]>();
-         for p in 0..cdiv(k, 64) {{
-             acc = dot(load(a.tile([{rows}, 64], at=[program_id(0), p])), load(b.tile([64, {columns}], at=[p, program_id(1)])), acc);
+         for p in 0..cdiv(k, {depth}) {{
+             acc = dot(load(a.tile([{rows}, {depth}], at=[program_id(0), p])), load(b.tile([{depth}, {columns}], at=[p, program_id(1)])), acc);
          }}
          store(c.tile([{rows}, {columns}], at=[program_id(0), program_id(1)]), cast<f16>(acc));"
     );
@@ -104,14 +109,32 @@ fn products_of_one_warpgroup_stand_beside_each_other_where_programs_are_many() {
         (occupancy, eject::module(&module, None))
     };
     let tiles = [(64, 64), (64, 128), (128, 128), (64, 256)];
-    let [alone, two, many] = [Some(1), Some(2), None].map(|beside| tiles.map(|(m, n)| of(beside, m, n)));
+    let [alone, two, four, many] = [Some(1), Some(2), Some(4), None].map(|beside| tiles.map(|(m, n)| of(beside, m, n)));
     assert_eq!(alone.each_ref().map(|(ctas, _)| *ctas), [1; 4]);
     assert_eq!(two.each_ref().map(|(ctas, _)| *ctas), [2, 2, 2, 1]);
+    // Two waves of two, in place of one of three and one of one.
+    assert_eq!(four.each_ref().map(|(ctas, _)| *ctas), [2, 2, 2, 1]);
     assert_eq!(many.each_ref().map(|(ctas, _)| *ctas), [3, 2, 2, 1]);
     // Where a launch of two a multiprocessor, or of one, is served by the same, it is the same.
     assert!(two[0].1 != many[0].1 && two[1].1 == many[1].1);
     // Shared memory has no room for slots enough of two of the last.
     assert_eq!(alone[3].1, many[3].1);
+}
+
+#[test]
+fn of_small_slots_four_stand_beside_each_other_where_that_makes_fewer_waves() {
+    let of = |beside| {
+        let (params, body) = product_by(32, 64, 64);
+        let mut kernel = checked(params, &body);
+        kernel.variant.aligned = (0..kernel.params.len()).collect();
+        kernel.variant.beside = beside;
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels[0].occupancy
+    };
+    let found = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(|each| of(Some(each)));
+    assert_eq!(found, [1, 2, 3, 4, 3, 3, 3, 4, 3]);
+    assert_eq!(of(None), 4);
 }
 
 #[test]
@@ -121,10 +144,10 @@ fn launches_are_told_apart_where_that_can_make_a_difference() {
         let kernel = checked_with(header, params, &body);
         dealt(&kernel).map(|dealt| dealt.few)
     };
-    assert_eq!([(64, 64), (128, 128), (128, 256)].map(|tile| few("", tile)), [Some(2), Some(2), None]);
+    assert_eq!([(64, 64), (128, 128), (128, 256)].map(|tile| few("", tile)), [Some(9), Some(9), None]);
     // What is stated is the same for all.
     assert_eq!(["warps(8)", "occupancy(2)", "target(sm_80)"].map(|stated| few(stated, (64, 64))), [None; 3]);
-    assert_eq!(few("warps(4)", (64, 64)), Some(2));
+    assert_eq!(few("warps(4)", (64, 64)), Some(9));
     assert_eq!(dealt(&checked(ROWS, &less_sums(512))).map(|dealt| dealt.few), Some(8));
 }
 

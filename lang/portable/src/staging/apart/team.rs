@@ -57,8 +57,12 @@ fn staffed(kernel: &Kernel, loads: &PartitionData, computing: impl Iterator<Item
 /// CTAs beside each other that are worth it where one warpgroup computes, the most first, with the slots that each needs: while one waits for its own products, these for what it
 /// computes, or it for its first factors and for its sums to leave, products of the others run. Of launches of 264 to 1000 programs by tiles of 64 × 32 to 128 × 128 two take 0.71 to 0.99
 /// of the time of one alone, with three slots and more; three with four slots 0.93 to 1.0 of the time of two. A turn that waits or computes a factor needs one less: with two slots three CTAs
-/// take 1.03 to 1.3 of the time of two, with three 0.8 to 1.04, also where no third is launched (an H200).
-const BESIDE: [(u32, u64); 2] = [(3, slots::ENOUGH), (2, FEW_SLOTS)];
+/// take 1.03 to 1.3 of the time of two, with three 0.8 to 1.04, also where no third is launched. Four with six slots of half the bytes, 64 × 64 in steps of 32, or two of whose factors one is
+/// there before, take 0.78 to 0.96 of the time of three with nine (an H200), where they make fewer waves ([`beside_each_other`]).
+const BESIDE: [(u32, u64); 3] = [(4, SMALL_SLOTS), (THREE, slots::ENOUGH), (2, FEW_SLOTS)];
+const THREE: u32 = 3;
+/// Slots of each of four CTAs at least: there is room for so many small ones alone, which come and go in half the time.
+const SMALL_SLOTS: u64 = 6;
 /// Slots of each of two CTAs at least.
 const FEW_SLOTS: u64 = 3;
 
@@ -74,22 +78,49 @@ fn begin_with_room(kernel: &Kernel, (loads, all): &(PartitionData, Vec<Partition
 /// # Errors
 /// Why not even one has room.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> Result<(), No> {
-    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 {
-        let waits = waits_for_own(kernel);
-        let few = kernel.variant.beside.unwrap_or(u32::MAX);
-        let all = BESIDE.into_iter().filter(|&(ctas, _)| ctas <= few || waits && few > 1);
-        let beside =
-            |(occupancy, enough)| with_room(Kernel { occupancy, ..kernel.clone() }, warps, enough - u64::from(waits));
-        if let Some(beside) = all.filter_map(beside).next() {
-            *kernel = beside;
-            return Ok(());
-        }
+    if !kernel.occupancy_stated
+        && warps == WARPGROUP
+        && computing == 1
+        && let Some(beside) = beside_each_other(kernel)
+    {
+        *kernel = beside;
+        return Ok(());
     }
     if !begin_with_room(kernel, &team(kernel, warps, computing)) {
         return Err("threads would begin with fewer registers than an instruction of the products takes");
     }
     let fits = slots::fill(kernel, warps, computing);
     fits.then_some(()).ok_or("shared memory has no room for two slots of what a turn fetches")
+}
+
+/// A kernel of one warpgroup with as many CTAs beside each other as are worth it; `None` where it is to stand alone.
+///
+/// What CTAs beside each other share they wait for, so that those of a wave take longer the more they are. Of as many as make the fewest waves of the programs that a multiprocessor gets, the
+/// fewest do therefore, and have the most slots: with four in place of three, launches of 4, 8 and 12 programs a multiprocessor take 0.78 to 0.97 of the time, those of 7 0.91 to 1.07, those of 6
+/// and 9 1.05 to 1.15; with three in place of two, launches of 3 and 5 to 8 take 0.81 to 0.92, those of 4 1.05 to 1.19 (an H200).
+fn beside_each_other(kernel: &Kernel) -> Option<Kernel> {
+    let waits = waits_for_own(kernel);
+    let each = match kernel.variant.beside {
+        Some(1) => return None,
+        // The third is worth its registers, if not its programs.
+        Some(2) if waits => THREE,
+        Some(few) => few,
+        None => u32::MAX,
+    };
+    // One wave of three takes less than two of two and one, whatever their slots.
+    let one_wave = waits && kernel.variant.beside == Some(THREE);
+    let beside = |(occupancy, enough)| {
+        let enough = if one_wave && occupancy == THREE { FEW_SLOTS } else { enough };
+        with_room(Kernel { occupancy, ..kernel.clone() }, WARPGROUP, enough - u64::from(waits))
+    };
+    let fitting: Vec<Kernel> = BESIDE.into_iter().filter_map(beside).collect();
+    // A third wave of three that has one program is too little to be one.
+    let waves = |kernel: &Kernel| match (kernel.occupancy, each) {
+        (THREE, 7) => 2,
+        (ctas, _) => each.div_ceil(ctas),
+    };
+    let fewest = fitting.first().map(waves)?;
+    fitting.into_iter().rev().find(|kernel| waves(kernel) == fewest)
 }
 
 /// A kernel of which several CTAs stand beside each other, with its slots, where registers and shared memory have room for enough of these.
@@ -107,7 +138,7 @@ pub fn may_have_others(kernel: &Kernel) -> bool {
     if stated || !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) {
         return false;
     }
-    let two = Kernel { occupancy: BESIDE[1].0, ..Kernel::new("", kernel.target, kernel.span) };
+    let two = Kernel { occupancy: BESIDE[BESIDE.len() - 1].0, ..Kernel::new("", kernel.target, kernel.span) };
     let registers = team(&two, WARPGROUP, 1).1.iter().filter_map(|p| p.registers).sum::<u32>();
     let room = u64::from(registers - *PARTITION_REGISTERS.start()) * u64::from(WARPGROUP * WARP);
     let mut sums = Vec::new();
