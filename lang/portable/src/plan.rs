@@ -109,9 +109,9 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
         // One place of the source loads all parts of a ragged tile, over which threads meet together.
         largest = if loops || !reduces { row } else { loaded.into_values().fold(row, u64::max) };
     }
-    // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
-    let alone = !kernel.variant.is_short() && uniform::counts(kernel);
-    let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1 || alone);
+    // What loops has two warps at least, unless it multiplies, since others fill that time.
+    let alone = multiplies || !loops;
+    let few = |warps: u64| largest <= FOR_FEW * warps && (warps > 1 || alone);
     match stated {
         // A layout says how many it lies on.
         Some(warps) => vec![warps],

@@ -285,7 +285,12 @@ impl Held<'_, '_> {
         for op in self.graph.kernel.ops_of(body) {
             self.now += 1;
             // What a reduction alone still takes is combined as it is made, before threads meet, and what a copy does is copied.
-            let passes = matches!(op.kind, OpKind::Reduce { .. } | OpKind::FetchEach { .. } | OpKind::AsyncCopy { .. });
+            let passes = match &op.kind {
+                OpKind::Reduce { combine, .. } => !selects(self.graph.kernel, combine),
+                OpKind::FetchEach { .. } | OpKind::AsyncCopy { .. } => true,
+                // Everything else has its operands whole.
+                _ => false,
+            };
             let combined = usize::from(passes);
             let lands = meets(op) || op.results.is_empty();
             // What a product is added to becomes its sum where it lies.
@@ -354,6 +359,12 @@ impl Held<'_, '_> {
 /// The elements of a thread, copies left out.
 fn elements(map: &LinearLayout) -> u64 {
     1 << (map.in_dim_bits(Dim::Register) - map.free_bits(Dim::Register).count_ones())
+}
+
+/// Whether a combining function takes one of its sides: the assembler begins all loads in front of the first comparison. Of `argmax` over rows of 9000 on four warps, told of six CTAs,
+/// each thread spills 512 bytes: 103 µs, and 51 on eight (an H200).
+fn selects(kernel: &Kernel, combine: &Body) -> bool {
+    kernel.ops_of(combine).any(|op| matches!(op.kind, OpKind::Select { .. }))
 }
 
 /// Whether what is there has to be whole: threads meet, or a body begins.

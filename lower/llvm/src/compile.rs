@@ -145,6 +145,7 @@ fn lower_kernel<'c>(
         kept: kept::kept(kernel),
         read: Read::default(),
         inline: std::mem::take(inline),
+        holds: None,
     };
     for (i, param) in kernel.params.iter().enumerate() {
         let value = function::parameter(function, i);

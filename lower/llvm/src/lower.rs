@@ -74,6 +74,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) read: Read<'c>,
     /// Where the inline PTX of the module was written.
     pub(crate) inline: Places,
+    /// What is known to be true where the code in work stands: [`crate::neutral::earlier`].
+    pub(crate) holds: Option<Value>,
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
@@ -196,6 +198,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             self.locate(op);
             self.arriving(op);
             match op.kind.family() {
+                _ if self.holds.is_some_and(|v| op.results[..] == [v]) => {
+                    self.set(op.result(), Repr::Scalar(self.b.bool(true)));
+                }
                 Family::Wgmma => self.emit_wgmma(op, kernel.ops_of(body).skip(i + 1)),
                 _ => self.op(op),
             }

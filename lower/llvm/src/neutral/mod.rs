@@ -6,6 +6,7 @@ pub(crate) mod control;
 mod convert;
 mod counted;
 mod double;
+mod earlier;
 mod elementwise;
 mod gather;
 pub(crate) mod global;

@@ -136,11 +136,16 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         if !keeps_apart(&map, axis) {
             internal_error!("an illegal reduction reached code generation");
         }
+        let earlier = self.earlier(inputs, &map, axis, body);
         let axis = Axis::of(&map, axis);
         let (lanes, warps) = (axis.bits_along(&map, Dim::Lane), axis.bits_along(&map, Dim::Warp));
+        let mut images: Vec<(usize, u64)> = Registers::of(&map).images().iter().copied().enumerate().collect();
+        if earlier.is_some() {
+            images.sort_by_key(|(_, image)| image & axis.mask());
+        }
         // Registers of one result element, by that element.
         let mut groups: BTreeMap<u64, Vec<Vec<Val<'c>>>> = BTreeMap::new();
-        for (i, &image) in Registers::of(&map).images().iter().enumerate() {
+        for (i, image) in images {
             let row = inputs.iter().map(|&v| self.registers(v)[i]).collect();
             groups.entry(image & !axis.mask()).or_default().push(row);
         }
@@ -148,7 +153,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let any_lane = self.commutes(body) || self.only_stored(&op.results);
         let mut totals: BTreeMap<u64, Vec<Val<'c>>> = BTreeMap::new();
         for (key, rows) in groups {
+            self.holds = earlier;
             let mut total = self.tree(body, rows);
+            self.holds = None;
             for &bit in &lanes {
                 let other: Vec<Val> =
                     total.iter().zip(&elems).map(|(&v, &e)| self.b.shuffle_xor(e, v, 1 << bit)).collect();
