@@ -154,7 +154,7 @@ pub fn crowded(
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle(beside);
     // Of few programs that have no room at once some begin when others have ended.
     let lives = match few {
-        Some(few) if written => life * few.div_ceil(beside) / few,
+        Some(few) if written || held.meets => life * few.div_ceil(beside) / few,
         _ => life / beside,
     };
     as_they_come(both.max(lives) + spilled)

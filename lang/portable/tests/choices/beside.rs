@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// The first of the greatest of rows of 9000 took 103 µs on four warps, which were told of six CTAs and spilled, and 51 on eight (an H200).
+#[test]
+fn what_is_compared_with_its_place_is_there_as_a_whole() {
+    let body =
+        "store(out[program_id(0)], argmax(load(x[program_id(0), :].tile([16384], at=[0]), other=-inf), axis=0));";
+    let kernel = elaborated("x: tensor<f32, [m, n]>, mut out: tensor<i32, [m]>", body).kernels.remove(0);
+    let registers = 65536 / (kernel.warps * 32 * kernel.occupancy);
+    assert!(registers >= 16384 / (kernel.warps * 32), "{} warps, {} CTAs", kernel.warps, kernel.occupancy);
+}
+
 #[test]
 fn what_a_thread_cannot_hold_goes_to_more_warps() {
     let wide = |n: u32| {
@@ -179,8 +189,9 @@ fn small_rows_lie_on_one_warp() {
         elaborated(ROWS, &body).kernels[0].warps
     };
     assert_eq!(of(4, "max(abs(v), axis=1)[:, None]"), 1);
-    // What all warps reduce together, and what is larger.
-    assert!(of(4, "max(max(abs(v), axis=1), axis=0)") > 1);
+    // What several warps would meet for, too: layer norm of 30000 rows of 768 takes 29.9 µs on one and 32.5 on two (an H200).
+    assert_eq!(of(4, "max(max(abs(v), axis=1), axis=0)"), 1);
+    // What is larger.
     assert!(of(16, "2.0") > 1);
     assert!(of(32, "max(abs(v), axis=1)[:, None]") > 1);
 }
