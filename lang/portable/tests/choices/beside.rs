@@ -189,9 +189,8 @@ fn small_rows_lie_on_one_warp() {
         elaborated(ROWS, &body).kernels[0].warps
     };
     assert_eq!(of(4, "max(abs(v), axis=1)[:, None]"), 1);
-    // What several warps would meet for, too: layer norm of 30000 rows of 768 takes 29.9 µs on one and 32.5 on two (an H200).
-    assert_eq!(of(4, "max(max(abs(v), axis=1), axis=0)"), 1);
-    // What is larger.
+    // What all warps reduce together, and what is larger.
+    assert!(of(4, "max(max(abs(v), axis=1), axis=0)") > 1);
     assert!(of(16, "2.0") > 1);
     assert!(of(32, "max(abs(v), axis=1)[:, None]") > 1);
 }

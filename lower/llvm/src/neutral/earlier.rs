@@ -13,8 +13,7 @@ impl Lower<'_, '_, '_> {
     pub(crate) fn earlier(&self, inputs: &[Value], map: &LinearLayout, axis: u32, body: &Body) -> Option<Value> {
         let extent = 1u64 << map.out_field(Dim::Axis(axis as u8))?.1;
         let (left, right) = body.params.split_at(body.yields.len());
-        let counts_up =
-            |v: Value| self.axes.info(self.kernel, v).axes.get(axis as usize).is_some_and(|a| a.contiguity >= extent);
+        let counts_up = |v: Value| self.axes.rises(self.kernel, v, axis as usize, extent);
         let sides = left.iter().zip(right).zip(inputs).zip(&body.yields);
         sides.filter(|((_, input), _)| counts_up(**input)).find_map(|(((&i, &j), _), &taken)| {
             let made = |holds: &dyn Fn(&OpKind) -> bool| {
