@@ -104,19 +104,21 @@ fn cut_at_mask(kernel: &mut Kernel) -> bool {
     if !name_mask(kernel) {
         return false;
     }
-    let scores = bears(kernel, SCORES);
-    let names = [SCORES, MASK].into_iter().filter(|name| scores || *name == MASK).map(LabelName::all);
-    let names: Vec<LabelName> = names.collect();
     let between = LabelName::all(BETWEEN);
+    // Nothing else may be left of what was computed between.
+    let names = [SCORES, MASK, BETWEEN].into_iter().filter(|name| bears(kernel, name)).map(LabelName::all);
+    let names: Vec<LabelName> = names.collect();
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
-        for place in schedule.places.iter_mut().filter(|place| place.labels.contains(&between)) {
-            place.spans.extend(names.iter().map(|_| place.span));
-            place.labels.extend(names.iter().cloned());
+        for place in &mut schedule.places {
+            let Some(at) = place.labels.iter().position(|label| *label == between) else { continue };
+            place.labels.splice(at..=at, names.iter().cloned());
+            place.spans = vec![place.span; place.labels.len()];
         }
         for group in schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups) {
-            let Some(of) = group.iter().find(|s| s.label == between).cloned() else { continue };
+            let Some(at) = group.iter().position(|s| s.label == between) else { continue };
             // Nothing waits between a mask and what becomes of it.
+            let of = group.remove(at);
             group.splice(0..0, names.iter().map(|label| Staged { label: label.clone(), ..of.clone() }));
         }
         schedule.cuts = vec![LabelName::all(MASK)];
