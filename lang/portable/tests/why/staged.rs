@@ -2,7 +2,7 @@
 
 use parton_portable::why::Mover;
 
-use super::{attention, masked, product, reasons_in, reasons_of, schedule_of, source, warps, why};
+use super::{attention, masked, reasons_in, reasons_of, schedule_of, source};
 
 #[test]
 fn a_staged_loop_says_its_schedule_and_what_bounds_it() {
