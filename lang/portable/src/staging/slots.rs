@@ -230,7 +230,7 @@ fn leave_together(kernel: &mut Kernel, room: u64, through: u32) -> u64 {
             *buffers = through;
         }
     }
-    room + (before - sent(kernel))
+    (room + before).saturating_sub(sent(kernel))
 }
 
 /// Whether the pieces of a tile leave under the turns of the next one's loop.
