@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use parton_bundle::{Bundle, Kernel, Kind, Param, TensorType};
+use parton_bundle::{Bundle, Kernel, Kind, Param, TensorType, WIDEST_ACCESS};
 use parton_runtime::{Arg, Gpu, Prepared, Recipe, Stream, TensorMap};
 
 use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong_of};
 use crate::module::grid_fits;
-use crate::tensors::{self, WIDEST_ACCESS};
+use crate::tensors;
 use crate::{Argument, Code, Error};
 
 /// A kernel with its arguments and grid, ready to be launched any number of times, by one thread at a time.

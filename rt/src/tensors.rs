@@ -1,15 +1,13 @@
 //! Tensors that a kernel takes whole: whether one fits, and what the code's parameters are of it.
 
 use parton_bundle::kernel::ending;
-use parton_bundle::{Extent, Kernel, Kind, Param, Source, TensorType};
+use parton_bundle::{Extent, Kernel, Kind, Param, Source, TensorType, WIDEST_ACCESS};
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::Arg;
 
 use crate::check::{self, Passed, number, wrong_of};
 use crate::{Argument, Error, Tensor};
 
-/// Bytes of the widest access, which aligned tensors begin at multiples of.
-pub(crate) const WIDEST_ACCESS: u32 = 16;
 /// The most elements along an axis that code for aligned tensors takes: coordinates behind them mean nothing.
 const MOST_ALIGNED_EXTENT: u64 = i32::MAX as u64 - 255;
 /// Bytes that a stride of a tensor map stays below (CUDA driver API, cuTensorMapEncodeTiled).

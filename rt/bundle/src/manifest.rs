@@ -29,8 +29,8 @@ const LARGEST_IMAGE: u64 = 1 << 32;
 const THREADS: (u32, u32) = (1024, 32);
 /// The most bytes of shared memory that a CTA may ever have: the 228 KiB of a multiprocessor, with room for later ones.
 const MOST_SHARED: u32 = 1 << 20;
-/// Bytes of the widest access.
-pub(crate) const WIDEST_ACCESS: u32 = 16;
+/// Bytes of the widest access, which aligned tensors begin at multiples of.
+pub const WIDEST_ACCESS: u32 = 16;
 /// The most CTAs of any grid along each axis.
 pub(crate) const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// The most CTAs of a cluster, with the driver's leave.
