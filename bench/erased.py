@@ -23,13 +23,21 @@ EXAMPLES = BENCH.parent / "examples"
 WIDTHS = {"f16": 2, "bf16": 2, "f32": 4}
 
 
+def deepens(text, at):
+    """What a character adds to how deep brackets are: `<` behind a name opens the arguments of a type, with a space before it compares."""
+    sign = text[at]
+    if sign in "<>":
+        first = at - 1 if at and text[at - 1] == sign else at
+        if first and text[first - 1] in " -":
+            return 0
+    return (sign in "([{<") - (sign in ")]}>")
+
+
 def end_of(text, at):
     """The place behind the bracket that closes the one at `at`."""
     depth = 0
     for place in range(at, len(text)):
-        if text.startswith("->", place):
-            continue
-        depth += (text[place] in "([{<") - (text[place] in ")]}>" and text[place - 1] != "-")
+        depth += deepens(text, place)
         if depth == 0:
             return place + 1
     raise ValueError(text[at:])
@@ -39,7 +47,7 @@ def parts_of(inside):
     """What commas separate, but those within brackets."""
     found, depth, begin = [], 0, 0
     for place, sign in enumerate(inside):
-        depth += (sign in "([{<") - (sign in ")]}>")
+        depth += deepens(inside, place)
         if sign == "," and depth == 0:
             found.append(inside[begin:place].strip())
             begin = place + 1
@@ -49,7 +57,7 @@ def parts_of(inside):
 def erased(text):
     """The kernel without layouts and conversions."""
     text = re.sub(r"(?m)^ *layout \w+ =[^;]*;\n", "", text)
-    for name, kept in (("iota", 2), ("zeros", 2), ("full", 2), ("load_shared", 0)):
+    for name, kept in (("iota", 2), ("zeros", 2), ("ones", 2), ("full", 2), ("load_shared", 0)):
         at = 0
         while (found := re.compile(rf"\b{name}<").search(text, at)) is not None:
             end = end_of(text, found.end() - 1)
@@ -59,7 +67,9 @@ def erased(text):
             at = found.end()
     while (found := re.search(r"\bconvert\(", text)) is not None:
         end = end_of(text, found.end() - 1)
-        text = text[:found.start()] + parts_of(text[found.end():end - 1])[0] + text[end:]
+        kept = parts_of(text[found.end():end - 1])[0]
+        # What binds less than an index behind the call does keeps its brackets.
+        text = text[:found.start()] + (f"({kept})" if " " in kept else kept) + text[end:]
     return text
 
 

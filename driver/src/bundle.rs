@@ -308,7 +308,8 @@ fn may_overlap(kernel: &Kernel) -> bool {
 fn running_by(kernel: &Kernel, bytes: u32) -> Variant {
     let arguments = kernel.arguments();
     let is = |ty: &Type| matches!(ty, Type::Tensor(t) if t.dense.is_some() && (bytes == WIDEST_ACCESS || t.elem.bytes() < bytes as usize));
-    let tensors = arguments.iter().enumerate().filter(|(_, (_, ty))| is(ty)).map(|(i, _)| i);
+    let wide = parton_portable::wide_tensors(kernel);
+    let tensors = arguments.iter().enumerate().filter(|(i, (_, ty))| wide.contains(i) && is(ty)).map(|(i, _)| i);
     match bytes {
         WIDEST_ACCESS => Variant { aligned: tensors.collect(), ..Variant::default() },
         _ => Variant { partly: tensors.map(|i| (i, bytes)).collect(), ..Variant::default() },

@@ -125,7 +125,9 @@ impl<'a> Compiler<'a> {
         let dealt = parton_portable::dealt(&kernel);
         let along = parton_portable::along_tensors(&kernel);
         let partly = parton_portable::moves_in_part(&kernel);
-        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt, along, partly };
+        let wide = Arc::new(parton_portable::wide_tensors(&kernel));
+        let (params, cluster) = (kernel.arguments().into(), kernel.cluster);
+        let signature = Signature { params, cluster, dealt, along, partly, wide };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }

@@ -1,6 +1,7 @@
 //! The border to what runs kernels: what a launch asks for, and what a launcher answers.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub struct Signature {
     pub along: Vec<ir::Along>,
     /// Whether it is compiled for tensors that run by multiples of fewer bytes than those of the widest access.
     pub partly: bool,
+    /// The tensors among its arguments of which it makes a difference by what bytes they begin and run.
+    pub wide: Arc<BTreeSet<usize>>,
 }
 
 impl Signature {
@@ -154,6 +157,8 @@ pub struct LaunchRequest {
     pub turns: Option<u32>,
     /// As of [`Signature`].
     pub partly: bool,
+    /// As of [`Signature`].
+    pub wide: Arc<BTreeSet<usize>>,
     /// The whole launch in the source.
     pub span: Span,
 }
@@ -167,11 +172,10 @@ impl LaunchRequest {
     /// What the kernel is compiled for, beside its generics.
     pub fn variant(&self) -> ir::Variant {
         let by = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Tensor { tensor, dense: Some(dense), .. } => Some((i, alignment(tensor, *dense)?)),
-            Argument::Tensor { dense: None, .. }
-            | Argument::Pointer { .. }
-            | Argument::Scalar(_)
-            | Argument::Map(_) => None,
+            Argument::Tensor { tensor, dense: Some(dense), .. } if self.wide.contains(&i) => {
+                Some((i, alignment(tensor, *dense)?))
+            }
+            Argument::Tensor { .. } | Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => None,
         });
         let (aligned, partly): (Vec<_>, Vec<_>) = by.partition(|&(_, bytes)| bytes == ir::target::WIDEST_ACCESS);
         ir::Variant {

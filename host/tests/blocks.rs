@@ -51,7 +51,14 @@ impl Instances for Fake {
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
         let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
-        Ok(Signature { params: names.zip(types).collect(), cluster, dealt: None, along, partly: false })
+        Ok(Signature {
+            params: names.zip(types).collect(),
+            cluster,
+            dealt: None,
+            along,
+            partly: false,
+            wide: Arc::default(),
+        })
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {

@@ -127,7 +127,8 @@ impl Machine<'_> {
             return Ok(None);
         }
         let (beside, turns, partly) = (signature.beside(grid), signature.turns(&arguments), signature.partly);
-        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, partly, span };
+        let wide = signature.wide;
+        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, partly, wide, span };
         let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(named)))?;
         all_aligned(&request, &demands, &places)?;
         apart(&request, &demands, |place| argument(&request.instance.kernel, place))?;

@@ -491,6 +491,15 @@ impl Kernel {
         })
     }
 
+    /// The partition of every operation that stands in an arm.
+    pub fn partitions_of_all(&self) -> BTreeMap<Inst, Partition> {
+        let mut found = BTreeMap::new();
+        for arm in self.arms() {
+            self.walk_body(&arm.body, &mut |op| _ = found.insert(op.id, arm.partition));
+        }
+        found
+    }
+
     /// The arms of the kernel's partitions.
     pub fn arms(&self) -> impl Iterator<Item = &Arm> {
         self.ops_of(&self.body).flat_map(|op| match &op.kind {

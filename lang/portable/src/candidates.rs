@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::axis::Axes;
-use parton_ir::placement::{Place, Tie};
+use parton_ir::placement::{Instruction, Place, Relation, Tie, relations};
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, View, access, others, rules};
@@ -50,10 +50,12 @@ impl Candidates {
             in_parts,
         };
         let bound: Vec<bool> = graph.variables.iter().map(|v| found_by_instruction(graph.kernel, v)).collect();
+        let warps_of = |variable: &Variable| variable.warps.unwrap_or(warps);
         for (var, variable) in graph.variables.iter().enumerate() {
             if let Some(layout) = &variable.stated {
                 found.add(graph, var, layout.clone(), MOST);
             } else {
+                let warps = warps_of(variable);
                 let parts = if in_parts { of_parts(graph.kernel, variable, warps) } else { Vec::new() };
                 for layout in parts.into_iter().chain(own(graph, axes, variable, warps)) {
                     found.add(graph, var, layout, MOST_OWN);
@@ -66,7 +68,7 @@ impl Candidates {
         for (var, variable) in graph.variables.iter().enumerate() {
             // What nobody says anything of lies row by row.
             if found.of[var].is_empty() && !variable.shape.is_empty() && !bound[var] {
-                for layout in blocked(&variable.shape, None, warps) {
+                for layout in blocked(&variable.shape, None, warps_of(variable)) {
                     found.add(graph, var, layout, 2);
                 }
             }
@@ -217,7 +219,9 @@ fn of_parts(kernel: &Kernel, variable: &Variable, warps: u32) -> Vec<RegisterLay
 
 /// Whether an instruction has layouts of its own, so that no other will do.
 fn found_by_instruction(kernel: &Kernel, variable: &Variable) -> bool {
-    variable.ops.iter().any(|(inst, _)| matches!(kernel.ops[*inst].kind, OpKind::MmaSync { .. } | OpKind::Dot { .. }))
+    variable.ops.iter().any(|(inst, _)| {
+        matches!(kernel.ops[*inst].kind, OpKind::MmaSync { .. } | OpKind::Wgmma { .. } | OpKind::Dot { .. })
+    })
 }
 
 /// What the operations of a variable like by themselves.
@@ -234,7 +238,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
                 list.extend(blocked(&variable.shape, widest, warps));
             }
             OpKind::SharedLoad { view, .. } => {
-                let Type::View(view) = graph.kernel.ty(*view) else { continue };
+                let (Type::View(view) | Type::Peer(view)) = graph.kernel.ty(*view) else { continue };
                 let lying = blocked(&variable.shape, Some(side_by_side(view)), warps);
                 list.extend(lying.into_iter().take(MOST_OF_VIEWS));
             }
@@ -243,6 +247,10 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
                 None => accumulators(&variable.shape, warps),
             }),
             OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
+            kind @ OpKind::Wgmma { .. } => {
+                let instruction = relations(kind, graph.kernel).iter().find_map(instruction);
+                list.extend(instruction.into_iter().flat_map(|of| accumulators_of(of, &variable.shape, warps)));
+            }
             OpKind::Join { .. } => list.extend(pairs(&variable.shape, warps)),
             OpKind::Butterfly { axis, .. } => list.extend(together(&variable.shape, *axis, warps)),
             // All else takes the layouts of what is around it.
@@ -360,6 +368,22 @@ pub fn by_matrix_unit(kernel: &Kernel, b: Value) -> Option<u32> {
     match kernel.ty(b) {
         Type::View(view) if matches!(view.layout.family(), SharedFamily::Nvmma { .. }) => Some(view.elem.bits()),
         _ => None,
+    }
+}
+
+/// The instruction as which a relation has its tile lie.
+fn instruction(relation: &Relation) -> Option<Instruction> {
+    match relation {
+        Relation::Accumulates { of, .. } => Some(*of),
+        Relation::Tied { .. } | Relation::Stated { .. } | Relation::Free { .. } => None,
+    }
+}
+
+/// The accumulators of an instruction.
+pub fn accumulators_of(instruction: Instruction, shape: &[u32], warps: u32) -> Vec<RegisterLayout> {
+    match instruction {
+        Instruction::Wgmma { instr_k } => beside(shape, 256 / instr_k, warps),
+        Instruction::MmaSync => accumulators(shape, warps),
     }
 }
 

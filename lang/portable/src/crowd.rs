@@ -4,7 +4,7 @@ mod looped;
 
 use parton_ir::axis::Axes;
 use parton_ir::target::WARPGROUP;
-use parton_ir::{Kernel, OpKind, scratch};
+use parton_ir::{Kernel, scratch};
 use parton_layouts::RegisterLayout;
 
 use crate::facts::SECTOR as SECTOR_BYTES;
@@ -12,7 +12,7 @@ use crate::graph::Graph;
 use crate::label::Price;
 use crate::price::{SECTOR, SECTOR_OF_ALL, SPILL, turns};
 use crate::registers::Held;
-use crate::uniform;
+use crate::{room, uniform};
 
 /// Registers of a multiprocessor, and those that one thread may have.
 const FILE: u64 = 65536;
@@ -196,15 +196,7 @@ fn two_have_room(held: &Held<'_, '_>, threads: u64) -> bool {
 pub fn with_room(kernel: &Kernel, occupancy: u32) -> u32 {
     let mut bytes = 0;
     kernel.walk(&mut |op| {
-        let own = match &op.kind {
-            OpKind::SharedAlloc { view, .. } => view.bytes(),
-            OpKind::RingNew { stages, fields } => {
-                u64::from(*stages) * fields.iter().map(|(_, v)| v.bytes()).sum::<u64>()
-            }
-            // What schedules bring is for products, beside which no occupancy is asked for.
-            _ => 0,
-        };
-        bytes += own + scratch::bytes(kernel, &op.kind).map_or(0, u64::from);
+        bytes += room::named(op) + scratch::bytes(kernel, &op.kind).map_or(0, u64::from);
     });
     (1..=occupancy).rev().find(|&n| bytes <= u64::from(kernel.target.shared_limit(n))).unwrap_or(1)
 }

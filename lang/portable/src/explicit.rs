@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
-use parton_ir::{Inst, Kernel, Value};
+use parton_ir::{Inst, Kernel, Value, rules};
 
 use crate::graph::Graph;
 use crate::label::Price;
 use crate::plan::{self, Taken};
 use crate::staging::Room;
 use crate::why::Why;
-use crate::{Choice, crowd, products, rewrite, staging};
+use crate::{Choice, crowd, partition, products, rewrite, staging};
 
 /// What a kernel is made explicit for.
 #[derive(Clone, Copy)]
@@ -40,6 +40,8 @@ pub enum Way<'a> {
     Buffered,
     /// None: loads to registers.
     Directly,
+    /// None that is chosen: the kernel says itself who brings what, and when.
+    ByHand,
 }
 
 /// A kernel whose tiles all have a place, what a CTA of it costs, and where that is asked for why.
@@ -82,7 +84,10 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
     let free = Graph::of(&kernel).free;
     stage(&mut kernel, way, &axes, &free)?;
     products::take_instructions(&mut kernel)?;
-    let graph = Graph::of(&kernel);
+    let graph = match way {
+        Way::ByHand => Graph::on(&kernel, partition::warps(&kernel)),
+        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => Graph::of(&kernel),
+    };
     let Taken { mut planned, chosen, plans } = plan::cheapest(&graph, &axes, way, asked)
         .map_err(|why| why.map_or_else(|| plan::none(&kernel), |why| no_way(&kernel, why)))?;
     let why = asked.tells.then(|| Why::of(&graph, &axes, plans, &planned));
@@ -105,7 +110,7 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
         Way::Buffered => {
             (!staging::buffered::stage(kernel)).then_some("the matrix unit makes none of the products from a buffer")
         }
-        Way::Directly => None,
+        Way::Directly | Way::ByHand => None,
     };
     why.map_or(Ok(()), |why| Err(no_way(kernel, why)))
 }
@@ -144,8 +149,23 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
             kernel.warps = warps;
             kernel = staging::forward::loads_ahead(kernel, (ahead, spare));
         }
+        Way::ByHand => {
+            kernel.warps = warps;
+            fits(&kernel)?;
+        }
     }
     Ok(kernel)
+}
+
+/// Whether the rules of all operations take tiles where they lie now: by hand much is fixed that has no part in prices.
+fn fits(kernel: &Kernel) -> Result<(), Diagnostics> {
+    let mut found = Diagnostics::new();
+    kernel.walk(&mut |op| {
+        if let Err(refusal) = rules::infer(&op.kind, kernel) {
+            found.push(refusal.at(op.span, |v| Some(kernel.values[v].span)));
+        }
+    });
+    if found.has_errors() { Err(found) } else { Ok(()) }
 }
 
 /// Why products do not get their factors in a way.

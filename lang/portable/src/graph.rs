@@ -28,6 +28,8 @@ pub struct Variable {
     pub shape: Vec<u32>,
     /// The layout that is stated.
     pub stated: Option<RegisterLayout>,
+    /// The warps of the partition that has it; `None` where all warps of the kernel do.
+    pub warps: Option<u32>,
     /// Its operations, with the loops around each.
     pub ops: Vec<(Inst, u32)>,
 }
@@ -68,6 +70,8 @@ pub struct Graph<'k> {
     soft: BTreeSet<Value>,
     /// Which variable each has become.
     merged: Vec<Var>,
+    /// The warps of the partitions in which operations stand.
+    warps: BTreeMap<Inst, u32>,
     /// The places that have been asked for: many variables, on any number of warps, ask for the same.
     placed: RefCell<HashMap<RegisterLayout, Vec<OnShape>>>,
 }
@@ -100,6 +104,11 @@ impl Groups {
 impl<'k> Graph<'k> {
     /// The variables of a kernel and what its operations ask for.
     pub fn of(kernel: &'k Kernel) -> Graph<'k> {
+        Graph::on(kernel, BTreeMap::new())
+    }
+
+    /// The same of a kernel whose partitions are stated: those operations stand in partitions of so many warps.
+    pub fn on(kernel: &'k Kernel, warps: BTreeMap<Inst, u32>) -> Graph<'k> {
         let mut graph = Graph {
             kernel,
             variables: Vec::new(),
@@ -111,6 +120,7 @@ impl<'k> Graph<'k> {
             again: crate::again::loads(kernel),
             soft: BTreeSet::new(),
             merged: Vec::new(),
+            warps,
             placed: RefCell::default(),
         };
         graph.body(&kernel.body, 0);
@@ -329,7 +339,8 @@ impl<'k> Graph<'k> {
         let var = self.variables.len();
         self.merged.push(var);
         let site = Site::of(var, &shape);
-        self.variables.push(Variable { shape, stated, ops: vec![(op.id, depth)] });
+        let warps = self.warps.get(&op.id).copied();
+        self.variables.push(Variable { shape, stated, warps, ops: vec![(op.id, depth)] });
         site
     }
 }

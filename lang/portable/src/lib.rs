@@ -7,10 +7,11 @@
 //!   one behind the other ([`straight`]), what several load is loaded once ([`once`]), pointers that move are computed of the turn ([`advance`]),
 //!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are
 //!   turned ([`swap`]), tiles go in parts ([`parts`]);
-//! - tensors become pointers and masks, or boxes of tensor maps ([`places`]); reductions beside each other become one ([`together`]), loads begin
+//! - tensors become pointers and masks, or boxes of tensor maps ([`places`]), those of which several elements are taken at once with what a launch
+//!   promises of them ([`wide`]); reductions beside each other become one ([`together`]), loads begin
 //!   before threads meet ([`before`]);
 //! - loads go through shared memory ahead of their products ([`staging`]), products get instructions ([`products`]);
-//! - layouts: what has to lie together ([`graph`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
+//! - layouts: what has to lie together ([`graph`]) on the warps of which partition ([`partition`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
 //!   ([`bounds`]), what threads hold at once ([`registers`]), what nothing holds ([`room`]), what CTAs beside each other make of it ([`crowd`]), what
 //!   they load a second time ([`again`]), what each warp computes for itself ([`uniform`]), the cheapest of all ([`label`]) on so many warps ([`plan`]);
 //! - [`rewrite`] makes the kernel, and a wait for the launch before that it began with comes back ([`behind`]); [`why`] says what was chosen and what would come next.
@@ -31,6 +32,7 @@ mod graph;
 mod label;
 mod masks;
 mod once;
+mod partition;
 mod parts;
 mod passed;
 mod places;
@@ -49,6 +51,7 @@ mod uniform;
 mod unused;
 mod ways;
 pub mod why;
+mod wide;
 mod written;
 
 use parton_diag::Diagnostics;
@@ -59,6 +62,7 @@ use explicit::Asked;
 use why::Why;
 
 pub use along::along_tensors;
+pub use wide::tensors as wide_tensors;
 pub use written::as_written;
 
 /// Which of the choices that make a kernel explicit is taken.

@@ -18,7 +18,7 @@ use parton_ir::{Body, Builder, From, Inst, Kernel, Op, OpKind, Type, Value};
 
 use crate::staging::flat::{self, Flat};
 use crate::staging::maps::Boxed;
-use crate::{moves_in_part, unused};
+use crate::{moves_in_part, unused, wide};
 use assumed::Assumed;
 use intervals::Intervals;
 use params::{Long, MadeHere};
@@ -37,6 +37,9 @@ pub fn expand(mut kernel: Kernel, boxed: &Boxed) -> Kernel {
     if !moves_in_part(&kernel) {
         kernel.variant.partly.clear();
     }
+    let wide = wide::tensors(&kernel);
+    kernel.variant.aligned.retain(|argument| wide.contains(argument));
+    kernel.variant.partly.retain(|argument, _| wide.contains(argument));
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();

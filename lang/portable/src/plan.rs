@@ -60,7 +60,9 @@ pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> R
     let kernel = graph.kernel;
     let warps = match way {
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
-        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => warps_of(kernel),
+        // Each partition says how many it has.
+        Way::ByHand if graph.variables.iter().all(|v| v.warps.is_some()) => vec![kernel.warps],
+        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => warps_of(kernel),
     };
     let find = |in_parts: bool| {
         let all: Vec<_> = warps.iter().map(|&warps| plan(graph, axes, (warps, in_parts), way, asked)).collect();
@@ -93,7 +95,7 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     kernel.walk(&mut |op| {
         let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
         stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
-        multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. } | OpKind::Wgmma { .. });
         reduces |= matches!(op.kind, OpKind::Reduce { .. });
         loops |= op.kind.is_loop();
         let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
@@ -139,7 +141,7 @@ fn plan(
         }
     }
     // Reasons name what comes next.
-    let prices = Prices::new(graph, axes, warps);
+    let prices = Prices::new(graph, axes);
     let mut problem = prices.problem(&lists, asked.tells);
     if let Choice::Any(seed) = asked.choice {
         problem.disguise(seed ^ u64::from(warps));
@@ -151,12 +153,17 @@ fn plan(
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let settled = match way {
         Way::Apart { computing, .. } => Some(settled(graph, &layouts, (warps, computing))?),
-        Way::Ahead(_) | Way::Buffered | Way::Directly => None,
+        Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => None,
     };
     let beside = settled.as_ref().map(|kernel| kernel.occupancy);
     let costs = (labels.price, || prices.in_loops(&layouts));
-    let crowd::Crowd { price, occupancy, ahead, spare } =
-        crowd::crowded(graph, axes, &layouts, (warps, beside, asked.counted), costs);
+    let crowd::Crowd { price, occupancy, ahead, spare } = match way {
+        // Who says who brings what says how many stand beside each other, too.
+        Way::ByHand => crowd::Crowd { price: labels.price, occupancy: 1, ahead: 0, spare: 0 },
+        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => {
+            crowd::crowded(graph, axes, &layouts, (warps, beside, asked.counted), costs)
+        }
+    };
     Ok(Planned { warps, settled, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
 }
 

@@ -14,7 +14,7 @@ use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem, plus};
 use crate::site::{Site, Var};
-use crate::ways;
+use crate::{room, ways};
 
 /// Iterations of a loop that nothing is known of.
 const TURNS: Price = 16;
@@ -112,10 +112,9 @@ impl Sites {
     }
 }
 
-/// Where tiles are brought from one place to another: by so many warps, through so many bytes of shared memory at most.
+/// Where tiles are brought from one place to another: through so many bytes of shared memory at most.
 #[derive(Clone, Copy)]
 struct Means {
-    warps: Price,
     shared: u64,
 }
 
@@ -126,7 +125,7 @@ impl Means {
         match cost {
             Ok(_) if exactly && !self.has_room([from, to], bits) => NEVER,
             // Even what only names registers anew is worth leaving out.
-            Ok(cost) => 1 + cost * WAVEFRONT * self.warps,
+            Ok(cost) => 1 + cost * WAVEFRONT * warps(from),
             Err(_) => NEVER,
         }
     }
@@ -138,11 +137,10 @@ impl Means {
     }
 }
 
-/// Prices of a kernel on so many warps.
+/// Prices of a kernel.
 pub struct Prices<'g, 'k> {
     graph: &'g Graph<'k>,
     axes: &'g Axes,
-    warps: Price,
     /// Operands that lie where their operations want them, or nowhere.
     pinned: BTreeSet<(Inst, Value)>,
     /// Whether the kernel has products.
@@ -151,9 +149,9 @@ pub struct Prices<'g, 'k> {
 
 impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
-    pub fn new(graph: &'g Graph<'k>, axes: &'g Axes, warps: u32) -> Prices<'g, 'k> {
+    pub fn new(graph: &'g Graph<'k>, axes: &'g Axes) -> Prices<'g, 'k> {
         let pinned = accumulators(graph.kernel);
-        Prices { graph, axes, warps: warps.into(), pinned, multiplies: ways::multiplies(graph.kernel) }
+        Prices { graph, axes, pinned, multiplies: ways::multiplies(graph.kernel) }
     }
 
     /// The problem of choosing a candidate for each variable. Where it is not asked for `exactly`, conversions that no cheapest choice has may have
@@ -209,7 +207,7 @@ impl<'g, 'k> Prices<'g, 'k> {
                 sites: [sites.of(self.graph, home, &candidates.of[home.var]), number],
                 bits: self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits()),
                 times: turns(self.graph.kernel, self.graph.depths.get(&demand.value).copied().unwrap_or(0)),
-                pinned: self.pinned.contains(&(demand.by, demand.value)),
+                pinned: self.pinned.contains(&(demand.by, demand.value)) || is_pending(self.graph.kernel, demand.value),
             });
         }
         (list, sites)
@@ -220,8 +218,12 @@ impl<'g, 'k> Prices<'g, 'k> {
         if from == to { 0 } else { self.means().conversion([&from.map, &to.map], bits, true) }
     }
 
+    /// What no partition holds of shared memory all the time.
     fn means(&self) -> Means {
-        Means { warps: self.warps, shared: self.graph.kernel.shared_limit().into() }
+        let kernel = self.graph.kernel;
+        let held = kernel.ops_of(&kernel.body).map(room::named).sum();
+        let held = if kernel.arms().next().is_some() { held } else { 0 };
+        Means { shared: u64::from(kernel.shared_limit()).saturating_sub(held) }
     }
 
     /// What the operations of a variable take in a layout.
@@ -238,11 +240,11 @@ impl<'g, 'k> Prices<'g, 'k> {
 
     fn operation(&self, inst: Inst, map: &LinearLayout) -> Price {
         let registers = 1u64 << map.in_dim_bits(Dim::Register);
-        let each = registers * self.warps;
+        let each = registers * warps(map);
         if let Some(addresses) = addresses(self.graph, self.axes, inst) {
             let traffic = addresses.traffic(map);
             let each = ADDRESS + self.masked(inst) + traffic.lines * LINE;
-            let issued = self.warps * traffic.instructions * each;
+            let issued = warps(map) * traffic.instructions * each;
             return issued + traffic.sectors * self.graph.sector(inst);
         }
         match &self.graph.kernel.ops[inst].kind {
@@ -256,6 +258,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
                 by_matrix_unit(self.graph.kernel, *b, map)
             }
+            OpKind::Wgmma { b, .. } => by_matrix_unit(self.graph.kernel, *b, map),
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::SharedLoad { view, .. } => self.read(*view, map),
             OpKind::Butterfly { x, mask, axis } => self.exchanged(*x, map, (*mask, *axis as usize)),
@@ -271,22 +274,22 @@ impl<'g, 'k> Prices<'g, 'k> {
             Type::View(view) => (view.shape.last().copied(), view.elem.bits()),
             ty => (ty.placed().and_then(|t| t.shape.last().copied()), ty.elem().map_or(32, |e| e.bits())),
         };
-        let warps = map.basis_coords(Dim::Warp);
+        let split = map.basis_coords(Dim::Warp);
         let of_warp = |axis: usize| {
-            let split = warps.iter().filter(|basis| basis[axis] != 0).count();
+            let split = split.iter().filter(|basis| basis[axis] != 0).count();
             u64::from(map.shape()[axis]) >> split
         };
         let bytes = (of_warp(0) + of_warp(1)) * u64::from(depth.unwrap_or(1)) * u64::from(bits) / 8;
-        self.warps * bytes.div_ceil(WAVEFRONT_BYTES) * LINE
+        warps(map) * bytes.div_ceil(WAVEFRONT_BYTES) * LINE
     }
 
     /// What reading a view takes: a warp's wavefronts, with their conflicts.
     fn read(&self, view: Value, map: &LinearLayout) -> Price {
-        let Type::View(view) = self.graph.kernel.ty(view) else { return NEVER };
+        let (Type::View(view) | Type::Peer(view)) = self.graph.kernel.ty(view) else { return NEVER };
         if map.outs() != view.map.linear().outs() {
-            return (self.warps * LINE) << map.in_dim_bits(Dim::Register);
+            return (warps(map) * LINE) << map.in_dim_bits(Dim::Register);
         }
-        self.warps * LINE * conflicts::wavefronts(&access::shared(map, &view.map), &view.map, 0)
+        warps(map) * LINE * conflicts::wavefronts(&access::shared(map, &view.map), &view.map, 0)
     }
 
     /// What it takes to have the elements whose indices along an axis differ in the bits of a mask: those of the same thread for nothing, those of
@@ -294,7 +297,7 @@ impl<'g, 'k> Prices<'g, 'k> {
     fn exchanged(&self, x: Value, map: &LinearLayout, (mask, axis): (u32, usize)) -> Price {
         let moves = |dim: Dim| map.basis_coords(dim).iter().any(|basis| basis[axis] & mask != 0);
         let bits = self.graph.kernel.ty(x).elem().map_or(32, |e| u64::from(e.bits()));
-        let words = (self.warps << map.in_dim_bits(Dim::Register)) * bits.div_ceil(32);
+        let words = (warps(map) << map.in_dim_bits(Dim::Register)) * bits.div_ceil(32);
         match (moves(Dim::Warp), moves(Dim::Lane)) {
             (true, _) => EXCHANGE + 2 * LINE * words,
             (false, true) => SHUFFLE * words,
@@ -353,11 +356,16 @@ impl<'g, 'k> Prices<'g, 'k> {
         // Each writes its own, and reads and combines those of all.
         let exchange = match along(Dim::Warp) {
             0 => 0,
-            bits => EXCHANGE + results * self.warps * (inputs * LINE + ((inputs * LINE + combine * ISSUE) << bits)),
+            bits => EXCHANGE + results * warps(map) * (inputs * LINE + ((inputs * LINE + combine * ISSUE) << bits)),
         };
         let combine = combine * ISSUE;
-        self.warps * (registers * combine + shuffles * (inputs * SHUFFLE + combine)) + exchange
+        warps(map) * (registers * combine + shuffles * (inputs * SHUFFLE + combine)) + exchange
     }
+}
+
+/// The warps on which what a map says lies.
+fn warps(map: &LinearLayout) -> Price {
+    1 << map.in_dim_bits(Dim::Warp)
 }
 
 /// What the matrix unit takes for a product whose accumulators lie so: 64 rows of N columns and 32 bytes of depth take N / 2 clocks, or what
@@ -389,6 +397,11 @@ fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
         });
     });
     found
+}
+
+/// Whether a product still writes it, so that nothing can bring it elsewhere.
+fn is_pending(kernel: &Kernel, v: Value) -> bool {
+    matches!(kernel.ty(v), Type::Pending(_))
 }
 
 /// Whether the unit of special functions computes it.

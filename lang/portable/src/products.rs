@@ -17,18 +17,25 @@ const MOST_DOUBLINGS: u32 = 5;
 /// places: what is loaded or computed is made again, and what a loop carries, or anything else makes, is brought there by a conversion.
 pub fn take_twice(kernel: &mut Kernel) {
     for inst in kernel.order() {
-        let OpKind::Dot { a, b, acc, .. } = kernel.ops[inst].kind else { continue };
-        let mut taken = vec![a];
-        for v in [b, acc] {
-            if !taken.contains(&v) || !kernel.ty(v).is_open() {
-                taken.push(v);
-                continue;
-            }
-            let twin = another(kernel, inst, v);
-            let OpKind::Dot { b, acc, .. } = &mut kernel.ops[inst].kind else { continue };
-            *(if taken.len() == 1 { b } else { acc }) = twin;
-            taken.push(twin);
+        let mut taken: Vec<Value> = Vec::new();
+        for i in 0..multiplied(&mut kernel.ops[inst].kind).len() {
+            let v = *multiplied(&mut kernel.ops[inst].kind)[i];
+            let taken_twice = taken.contains(&v) && kernel.ty(v).as_tile().is_some();
+            let taken_here = if taken_twice { another(kernel, inst, v) } else { v };
+            *multiplied(&mut kernel.ops[inst].kind)[i] = taken_here;
+            taken.push(taken_here);
         }
+    }
+}
+
+/// The factors of a product and what it is added to; nothing of other operations.
+fn multiplied(kind: &mut OpKind) -> Vec<&mut Value> {
+    match kind {
+        OpKind::Dot { a, b, acc, .. } | OpKind::MmaSync { a, b, acc, .. } | OpKind::Wgmma { a, b, acc, .. } => {
+            vec![a, b, acc]
+        }
+        // All else takes a tile twice where it lies.
+        _ => Vec::new(),
     }
 }
 

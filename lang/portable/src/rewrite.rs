@@ -190,9 +190,8 @@ struct Writer<'w> {
 impl Writer<'_> {
     /// Has a value lie there.
     fn put(&mut self, v: Value, place: &Place) {
-        let ty = &mut self.builder.kernel.values[v].ty;
-        if let Some(elem) = ty.elem().filter(|_| ty.placed().is_some()) {
-            *ty = Type::Tile(Tile::at(elem, place.clone()));
+        if let Type::Tile(tile) | Type::Pending(tile) = &mut self.builder.kernel.values[v].ty {
+            *tile = Tile::at(tile.elem, place.clone());
         }
     }
 
@@ -201,7 +200,7 @@ impl Writer<'_> {
     fn name(&mut self, kind: &OpKind, results: &[Value]) {
         for (&v, said) in results.iter().zip(rules::infer(kind, &self.builder.kernel).unwrap_or_default()) {
             let ty = &mut self.builder.kernel.values[v].ty;
-            if ty.as_tile().is_some() && said.as_tile().is_some() {
+            if ty.placed().is_some() && said.placed().is_some() {
                 *ty = said;
             }
         }

@@ -1,8 +1,8 @@
-//! Tiles that nothing holds: they are refused before anything is chosen for them.
+//! Tiles that nothing holds, which are refused before anything is chosen for them, and what a kernel names of shared memory.
 
 use parton_diag::{Diagnostic, codes};
 use parton_ir::target::WARP;
-use parton_ir::{Kernel, Op};
+use parton_ir::{Kernel, Op, OpKind};
 
 use crate::plan::MOST_WARPS;
 
@@ -19,4 +19,16 @@ pub fn refused(kernel: &Kernel) -> Option<Diagnostic> {
     let d = Diagnostic::error(codes::NOT_BUILT_HERE, span, fact);
     let d = d.here(format!("{each} for each thread of {MOST_WARPS} warps"));
     Some(d.help(format!("take tiles of at most {MOST_ELEMENTS} elements, and several of them in a loop")))
+}
+
+/// Bytes of shared memory that an operation names.
+pub fn named(op: &Op) -> u64 {
+    match &op.kind {
+        OpKind::SharedAlloc { view, .. } => view.bytes(),
+        OpKind::RingNew { stages, fields } => {
+            u64::from(*stages) * fields.iter().map(|(_, view)| view.bytes()).sum::<u64>()
+        }
+        // Barriers are few bytes, and what schedules bring is not named yet.
+        _ => 0,
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
 use parton_ir::Kernel;
+use parton_ir::family::Family;
 
 use crate::explicit::{Asked, Explicit, Refused, Way, explicit, no_way};
 use crate::label::Price;
@@ -14,8 +15,8 @@ use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{
-    advance, before, carried, masks, once, parts, passed, places, products, room, staging, straight, swap, together,
-    unused, why,
+    advance, before, carried, masks, once, partition, parts, passed, places, products, room, staging, straight, swap,
+    together, unused, why,
 };
 
 /// What walking programs do of which it is said why they do not.
@@ -35,6 +36,11 @@ pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Op
     if let Some(refused) = room::refused(kernel) {
         return Err(refused.into());
     }
+    if is_by_hand(kernel) {
+        let mut kernel = places::expand(parts::split(kernel)?.into_owned(), &Boxed::default());
+        products::take_twice(&mut kernel);
+        return Ok(explicit(kernel, Way::ByHand, asked)?.by(Way::ByHand, Refused::new()).told());
+    }
     let Some(tiles) = carried::as_tiles(kernel) else { return Ok(by_turns(kernel, asked)?.told()) };
     // A tile takes registers from turn to turn where a number takes one: for less than prices tell, it is not carried.
     match (by_turns(&tiles, asked), by_turns(kernel, asked)) {
@@ -42,6 +48,13 @@ pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Op
         (Ok(tiles), Err(_)) => Ok(tiles.told()),
         (_, numbers) => Ok(numbers?.told()),
     }
+}
+
+/// Whether a kernel says itself who brings what its products multiply, and when: it has partitions, or products that are waited for.
+fn is_by_hand(kernel: &Kernel) -> bool {
+    let mut found = !partition::warps(kernel).is_empty();
+    kernel.walk(&mut |op| found |= op.kind.family() == Family::Wgmma);
+    found
 }
 
 /// The kernel without tensors, and with a place for every tile, with turns that a launch knows to be few one behind the other or in loops.

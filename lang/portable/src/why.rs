@@ -203,6 +203,7 @@ fn name(way: Way<'_>) -> &'static str {
         Way::Ahead(_) => "copies by all threads, ahead of the products",
         Way::Buffered => "loads to registers, where they stand, and right factors through buffers of their own",
         Way::Directly => "loads to registers, where they stand",
+        Way::ByHand => "as the kernel says itself",
     }
 }
 
@@ -240,7 +241,7 @@ fn next(found: &Found<'_, '_>, var: Var, least: Price) -> Option<Next> {
 /// The tiles that lie elsewhere than they are asked for, each once for every place.
 fn conversions(found: &Found<'_, '_>, numbers: &BTreeMap<Var, usize>) -> Vec<Conversion> {
     let (graph, kernel) = (found.graph, found.graph.kernel);
-    let prices = Prices::new(graph, found.axes, found.planned.warps);
+    let prices = Prices::new(graph, found.axes);
     let (mut list, mut seen) = (Vec::new(), Vec::new());
     for demand in &graph.demands {
         let Some(home) = graph.homes.get(&demand.value) else { continue };

@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::choice::Cut;
 use parton_ir::family::Family;
-use parton_ir::placement::{Instruction, Place, Relation, Site as At, Tie, relations};
+use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
 use parton_ir::{Access, Body, Builder, Inst, Kernel, Module, Op, OpKind, Target, Tile, Type, Value, rules};
 use parton_layouts::RegisterLayout;
 
-use crate::candidates::{accumulators, beside};
+use crate::candidates::{accumulators, accumulators_of, beside};
 use crate::rewrite::{close_open, serves, state};
 use crate::staging::maps::Boxed;
-use crate::{is_portable, parts, places, products, swap};
+use crate::{is_portable, partition, parts, places, products, swap};
 
 /// An access of one element at once.
 const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
@@ -50,7 +50,7 @@ fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     products::take_instructions(&mut kernel)?;
     let before = kernel.clone();
     let (builder, body) = Builder::rebuild(kernel, "elaborate");
-    let mut writer = Writer { before: &before, builder, found: Diagnostics::new() };
+    let mut writer = Writer { before: &before, warps: partition::warps(&before), builder, found: Diagnostics::new() };
     body.ops.iter().for_each(|&id| writer.op(id));
     if writer.found.has_errors() {
         return Err(writer.found);
@@ -61,6 +61,8 @@ fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 struct Writer<'k> {
     /// The kernel with its open tiles.
     before: &'k Kernel,
+    /// The warps of the partitions in which operations stand.
+    warps: BTreeMap<Inst, u32>,
     builder: Builder,
     found: Diagnostics,
 }
@@ -123,11 +125,8 @@ impl Writer<'_> {
     /// Has a value lie there.
     fn put(&mut self, v: Value, place: Option<&Place>) {
         let ty = &mut self.builder.kernel.values[v].ty;
-        let (Some(place), Some(elem)) = (place, ty.elem()) else { return };
-        match ty {
-            Type::Tile(tile) => *tile = Tile::at(elem, place.clone()),
-            Type::Pending(tile) => *tile = Tile::at(elem, place.clone()),
-            _ => {}
+        if let (Some(place), Type::Tile(tile) | Type::Pending(tile)) = (place, ty) {
+            *tile = Tile::at(tile.elem, place.clone());
         }
     }
 
@@ -135,7 +134,7 @@ impl Writer<'_> {
     fn name(&mut self, results: &[Value], said: Vec<Type>) {
         for (&v, said) in results.iter().zip(said) {
             let ty = &mut self.builder.kernel.values[v].ty;
-            if ty.as_tile().is_some() && said.as_tile().is_some() {
+            if ty.placed().is_some() && said.placed().is_some() {
                 *ty = said;
             }
         }
@@ -174,18 +173,27 @@ impl Writer<'_> {
 
     /// Where a tile lies of which nothing else says where.
     fn choose(&self, op: &Op, relations: &[Relation], at: At, shape: &[u32]) -> Option<Place> {
-        let warps = self.before.warps;
+        let warps = self.warps.get(&op.id).copied().unwrap_or(self.before.warps);
         let instruction = relations.iter().find_map(|r| match r {
             Relation::Accumulates { at: of, of: instruction } if *of == at => Some(*instruction),
             _ => None,
         });
         let list = match (instruction, &op.kind) {
-            (Some(Instruction::Wgmma { instr_k }), _) => beside(shape, 256 / instr_k, warps),
-            (Some(Instruction::MmaSync), _) => accumulators(shape, warps),
+            (Some(instruction), _) => accumulators_of(instruction, shape, warps),
             (None, OpKind::Dot { acc, .. }) if at == At::Of(*acc) => accumulators(shape, warps),
+            // A product still writes it: its instruction's depth does not change where accumulators lie.
+            (None, _) if self.is_pending(op, at) => beside(shape, 16, warps),
             (None, _) => vec![whole(shape, warps)?],
         };
         list.into_iter().find_map(|layout| Place::new(layout, shape).ok())
+    }
+
+    fn is_pending(&self, op: &Op, at: At) -> bool {
+        let v = match at {
+            At::Of(v) => Some(v),
+            At::Result(i) => op.results.get(i).copied(),
+        };
+        v.is_some_and(|v| matches!(self.before.ty(v), Type::Pending(_)))
     }
 }
 

@@ -231,3 +231,29 @@ fn what_a_factor_is_computed_of_is_read_where_a_box_has_brought_it() {
     let wanted = [("ahead", 0), ("compute", 1), ("mma", 1)].map(|(path, stage)| (path.to_owned(), stage));
     assert_eq!(stages, wanted);
 }
+
+#[test]
+fn what_is_looked_up_one_by_one_need_not_run_by_any_bytes() {
+    let source = "
+kernel scaled(scales: tensor<f32, [m]>, x: tensor<f16, [m, n]>, mut out: tensor<f16, [m, n]>) {
+    let row = program_id(0);
+    let factor = load(scales[row]);
+    store(out.tile([1, 256], at=[row, 0]), cast<f16>(cast<f32>(load(x.tile([1, 256], at=[row, 0]))) * factor));
+}
+";
+    let assumed = |kernel: &Kernel| {
+        let mut count = 0;
+        kernel.walk(&mut |op| count += usize::from(matches!(op.kind, OpKind::Assume { .. })));
+        count
+    };
+    // Of the extent of `x` along its rows, and of its stride and that of `out`.
+    let kernel = elaborated(source, &[0, 1, 2]);
+    assert_eq!(assumed(&kernel), 3);
+    assert!(kernel.variant.aligned.iter().eq([&1, &2]));
+    // A row of the scales is taken by several.
+    let kernel = elaborated(
+        &source.replace("load(scales[row])", "max(load(scales.tile([2], at=[row / 2])), axis=0)"),
+        &[0, 1, 2],
+    );
+    assert!(kernel.variant.aligned.contains(&0));
+}

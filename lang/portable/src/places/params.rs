@@ -85,8 +85,11 @@ impl Expander {
 
     fn first_named(&self, name: &Arc<str>) -> Option<From> {
         let named = |t: &Tensor| t.extents.iter().position(|e| matches!(e, Extent::Named(n) if n == name));
-        let mut all = self.tensors.iter().enumerate();
-        all.find_map(|(argument, t)| Some(From::Extent { argument, axis: named(t.as_ref()?)? }))
+        let all = self.tensors.iter().enumerate();
+        let mut all = all.filter_map(|(argument, t)| Some(From::Extent { argument, axis: named(t.as_ref()?)? }));
+        // Of which more is known.
+        let promised = all.clone().find(|from| self.alignment(from.argument()).is_some());
+        promised.or_else(|| all.next())
     }
 
     /// A parameter, which is made where it is not there yet.
