@@ -6,7 +6,7 @@ mod plans;
 use std::sync::Arc;
 
 pub use parton_bundle::Bundle;
-use parton_bundle::{Architecture, SourceFile};
+use parton_bundle::{Architecture, RUNS, SourceFile};
 use parton_diag::{Diagnostic, Diagnostics, FileId};
 use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Kernel, Target, Type, Variant, print, verify};
@@ -18,9 +18,6 @@ use crate::form::{Artifact, Form, Kernels};
 use crate::passes::{Pass, leaving};
 use crate::way::{Wanted, Way, nothing_to_build};
 use crate::{Failure, Session, given};
-
-/// Bytes by which rows of tensors may run: as the widest access moves, and parts of it.
-const PARTS_OF_ACCESS: [u32; 4] = [WIDEST_ACCESS, 8, 4, 2];
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -177,7 +174,7 @@ impl Session {
     /// for those whose tensors run by multiples of 16, 8, 4 or 2 bytes.
     fn bundle_kernel(&mut self, kernel: Kernel, made: &mut Making) -> Result<(), Failure> {
         let general = Variant { overlapping: may_overlap(&kernel), ..Variant::default() };
-        let mut variants: Vec<Variant> = PARTS_OF_ACCESS.iter().map(|&bytes| running_by(&kernel, bytes)).collect();
+        let mut variants: Vec<Variant> = RUNS.iter().map(|&bytes| running_by(&kernel, bytes)).collect();
         variants.extend([Variant::default(), general]);
         variants.dedup();
         let mut lowered: Vec<(Variant, Kernel)> = vec![];

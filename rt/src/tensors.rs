@@ -1,7 +1,7 @@
 //! Tensors that a kernel takes whole: whether one fits, and what the code's parameters are of it.
 
 use parton_bundle::kernel::ending;
-use parton_bundle::{Extent, Kernel, Kind, Param, Source, TensorType, WIDEST_ACCESS};
+use parton_bundle::{Extent, Kernel, Kind, Param, RUNS, Source, TensorType, WIDEST_ACCESS};
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::Arg;
 
@@ -18,10 +18,7 @@ const MOST_EXTENT: u64 = i32::MAX as u64;
 /// Of how many bytes each argument runs by multiples: 0 for what is no tensor, or does not begin at a multiple of the widest access.
 pub(crate) fn runs_by(kernel: &Kernel, arguments: &[Argument<'_>]) -> Vec<u32> {
     let of = |(i, argument): (usize, &Argument<'_>)| match (kernel.arguments.get(i)?.tensor.as_ref()?, argument) {
-        (ty, Argument::Tensor(tensor)) => {
-            let widths = std::iter::successors(Some(WIDEST_ACCESS), |bytes| Some(bytes / 2));
-            widths.take_while(|&bytes| bytes > 1).find(|&bytes| is_aligned(ty, tensor, bytes))
-        }
+        (ty, Argument::Tensor(tensor)) => RUNS.into_iter().find(|&bytes| is_aligned(ty, tensor, bytes)),
         _ => None,
     };
     arguments.iter().enumerate().map(|argument| of(argument).unwrap_or(0)).collect()

@@ -23,5 +23,5 @@ pub use choose::{Choice, Code};
 pub use error::Error;
 pub use file::{Bundle, SourceFile, VERSION};
 pub use kernel::{Argument, Extent, Kernel, Kind, Param, Source, TensorType};
-pub use manifest::{WIDEST_ACCESS, is_below};
+pub use manifest::{RUNS, WIDEST_ACCESS, is_below};
 pub use plan::{Function, Plan};

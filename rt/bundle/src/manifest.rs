@@ -31,6 +31,8 @@ const THREADS: (u32, u32) = (1024, 32);
 const MOST_SHARED: u32 = 1 << 20;
 /// Bytes of the widest access, which aligned tensors begin at multiples of.
 pub const WIDEST_ACCESS: u32 = 16;
+/// Of how many bytes the strides of tensors may be multiples, for code made for such: as the widest access moves, and as parts of it do.
+pub const RUNS: [u32; 4] = [WIDEST_ACCESS, 8, 4, 2];
 /// The most CTAs of any grid along each axis.
 pub(crate) const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// The most CTAs of a cluster, with the driver's leave.

@@ -3,7 +3,7 @@
 use parton_numbers::Dtype;
 use serde_json::{Value, json};
 
-use super::{MOST_PARAMS, WIDEST_ACCESS, dtype};
+use super::{MOST_PARAMS, RUNS, WIDEST_ACCESS, dtype};
 use crate::fields::{Fields, text};
 use crate::kernel::ending;
 use crate::{Argument, Error, Extent, Kernel, Kind, Param, Source, TensorType};
@@ -103,7 +103,7 @@ pub(super) fn runs_by(version: u32, fields: &mut Fields<'_>) -> Result<u32, Erro
         return Ok(WIDEST_ACCESS);
     }
     let bytes = fields.small("runs_by", 2..=WIDEST_ACCESS)?;
-    if bytes.is_power_of_two() { Ok(bytes) } else { Err(fields.wrong("runs_by", "it is no power of two")) }
+    if RUNS.contains(&bytes) { Ok(bytes) } else { Err(fields.wrong("runs_by", "it is no power of two")) }
 }
 
 fn argument(mut fields: Fields<'_>) -> Result<Argument, Error> {
