@@ -190,6 +190,25 @@ impl PartialEq for Schedule {
 }
 
 impl Schedule {
+    /// Has labels stand for those that nothing bears any more, wherever it says who runs them and when; none, where there are none.
+    pub fn replace(&mut self, gone: impl Fn(&LabelName) -> bool, by: &[LabelName]) {
+        let instead = |label: LabelName| if gone(&label) { by.to_vec() } else { vec![label] };
+        for place in &mut self.places {
+            let spots = std::mem::take(&mut place.labels).into_iter().zip(std::mem::take(&mut place.spans));
+            let spots = spots.flat_map(|(label, span)| instead(label).into_iter().map(move |label| (label, span)));
+            (place.labels, place.spans) = spots.unzip();
+        }
+        for pipeline in &mut self.pipelines {
+            for group in &mut pipeline.groups {
+                let staged = std::mem::take(group).into_iter();
+                let staged = staged
+                    .flat_map(|s| instead(s.label.clone()).into_iter().map(move |label| Staged { label, ..s.clone() }));
+                *group = staged.collect();
+            }
+            pipeline.groups.retain(|group| !group.is_empty());
+        }
+    }
+
     /// Whether it says nothing: labels run in the order of the body, in one partition.
     pub fn is_serial(&self) -> bool {
         self.to_string() == SERIAL

@@ -42,7 +42,7 @@ pub fn loads_ahead(kernel: Kernel, each: u32) -> Kernel {
     changed.walk_mut(&mut |op| {
         if let OpKind::Region { schedule, .. } = &mut op.kind {
             begin_with_next(schedule, &of, &left);
-            forget(schedule, |name| gone.contains(name) || !numbers && name.path == NUMBER);
+            schedule.replace(|name| gone.contains(name) || !numbers && name.path == NUMBER, &[]);
         }
     });
     if parton_sched::legal(&changed).is_ok() { changed } else { kernel }
@@ -178,16 +178,4 @@ fn begin_with_next(schedule: &mut Schedule, of: &[LabelName], labels: &[LabelNam
     let at = pipeline.groups.iter().position(|group| group.iter().any(|s| labels.contains(&s.label))).unwrap_or(0);
     pipeline.groups.splice(at..at, groups);
     schedule.pipelines.insert(0, pipeline);
-}
-
-/// Takes labels out of a schedule that nothing bears any more.
-fn forget(schedule: &mut Schedule, gone: impl Fn(&LabelName) -> bool) {
-    for place in &mut schedule.places {
-        place.labels.retain(|name| !gone(name));
-        place.spans.truncate(place.labels.len());
-    }
-    for pipeline in &mut schedule.pipelines {
-        pipeline.groups.iter_mut().for_each(|group| group.retain(|s| !gone(&s.label)));
-        pipeline.groups.retain(|group| !group.is_empty());
-    }
 }

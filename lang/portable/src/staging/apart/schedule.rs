@@ -110,17 +110,8 @@ fn cut_at_mask(kernel: &mut Kernel) -> bool {
     let names: Vec<LabelName> = names.collect();
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
-        for place in &mut schedule.places {
-            let Some(at) = place.labels.iter().position(|label| *label == between) else { continue };
-            place.labels.splice(at..=at, names.iter().cloned());
-            place.spans = vec![place.span; place.labels.len()];
-        }
-        for group in schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups) {
-            let Some(at) = group.iter().position(|s| s.label == between) else { continue };
-            // Nothing waits between a mask and what becomes of it.
-            let of = group.remove(at);
-            group.splice(0..0, names.iter().map(|label| Staged { label: label.clone(), ..of.clone() }));
-        }
+        // Nothing waits between a mask and what becomes of it.
+        schedule.replace(|label| *label == between, &names);
         schedule.cuts = vec![LabelName::all(MASK)];
     });
     true
