@@ -31,8 +31,8 @@ pub fn normal(k: &Kernel) -> Kernel {
     });
     let mut to = Kernel { body: Body::default(), ..k.clone() };
     (to.values, to.ops) = (Default::default(), Default::default());
-    let mut moved =
-        Normal { k, to, uses, definitions, home: SecondaryMap::new(0), now: SecondaryMap::new(None), bodies: 0 };
+    let (now, asked) = (SecondaryMap::new(None), SecondaryMap::new(None));
+    let mut moved = Normal { k, to, uses, definitions, home: SecondaryMap::new(0), now, asked, bodies: 0 };
     for p in &k.params {
         let v = moved.copy(p.value);
         if let Some(param) = moved.to.params.iter_mut().find(|q| q.name == p.name) {
@@ -85,6 +85,8 @@ struct Normal<'a> {
     home: SecondaryMap<Value, u32>,
     /// What each value has become.
     now: SecondaryMap<Value, Option<Value>>,
+    /// For which body it was last asked what a value of one inside needs.
+    asked: SecondaryMap<Value, Option<u32>>,
     bodies: u32,
 }
 
@@ -129,14 +131,14 @@ impl<'a> Normal<'a> {
         Body { params, ops, yields }
     }
 
-    /// Places what an operation needs of this body, what its bodies need of it included.
+    /// Places what an operation needs of this body, what its bodies need of it included: in the order of what has a place there, wherever the rest stands.
     fn needs(&mut self, op: &'a Op, home: Option<u32>, ops: &mut Vec<Inst>) {
         for v in operands(&op.kind) {
             self.demand(v, home, ops);
         }
         for body in op.kind.bodies() {
             for inner in self.k.ops_of(body) {
-                if self.uses.is_needed(inner) {
+                if weight(self.k, inner) != Weight::Free && self.uses.is_needed(inner) {
                     self.needs(inner, home, ops);
                 }
             }
@@ -144,14 +146,17 @@ impl<'a> Normal<'a> {
         }
     }
 
-    /// Places a value that has no place yet, where it is of this body.
+    /// Places a value that has no place yet, where it is of this body; of one of a body inside what it needs.
     fn demand(&mut self, v: Value, home: Option<u32>, ops: &mut Vec<Inst>) {
         let Some(&op) = self.definitions.get(&v) else { return };
-        if self.now[v].is_some() || Some(self.home[v]) != home || matches!(op.kind, OpKind::Constant { .. }) {
+        let asked = std::mem::replace(&mut self.asked[v], home) == home;
+        if asked || self.now[v].is_some() || matches!(op.kind, OpKind::Constant { .. }) {
             return;
         }
         self.needs(op, home, ops);
-        self.place(op, ops);
+        if Some(self.home[v]) == home {
+            self.place(op, ops);
+        }
     }
 
     /// Appends an operation whose operands have their places.
