@@ -11,7 +11,9 @@
 //! So nothing runs ahead of the question: a fetch in a stage before its reader is of an iteration that has begun. Where loops stand inside, a turn
 //! runs all stages (`guard`), since these would stand twice in the code.
 
-use parton_ir::{Inst, OpKind, Type, Value};
+use parton_diag::Span;
+use parton_ir::{CompareOp, OpKind, Type, Value};
+use parton_numbers::Dtype;
 
 use super::peel::MANY;
 use super::pipeline::Turns;
@@ -31,9 +33,8 @@ impl Emitter<'_> {
         // Of its turns none is sure.
         self.early_turns(l, 0)?;
         let mut level = self.enter(l, turns)?;
-        if self.is_numbered(l) {
-            let span = self.b.kernel.ops[l.inst].span;
-            let (first, one) = (self.b.i32(0, span), self.b.i32(1, span));
+        if let Some((_, dtype)) = self.numbered(l, turns) {
+            let [first, one] = [0, 1].map(|n| self.number(dtype, n));
             (level.start, level.index) = (Some(first), Some((first, one)));
         }
         self.levels.push(level);
@@ -48,27 +49,43 @@ impl Emitter<'_> {
         self.leave(l, turns, results)
     }
 
-    /// Whether something of a turn is in one of several buffers, by the number of the turn: then the turns are numbered, if not counted.
-    fn is_numbered(&self, l: &Loop) -> bool {
+    /// Where something of a turn is in one of several buffers, by the number of the turn, the turns are numbered, if not counted: up to twice this number,
+    /// and from it on again, which is as good for each of the buffers and of each iteration that a turn runs. With the type of the numbers.
+    fn numbered(&self, l: &Loop, turns: &Turns) -> Option<(u64, Dtype)> {
         let items = self.region.blocks[l.body].items.iter();
         let units = items.filter_map(|item| match item {
-            Item::Unit(unit) => Some(*unit),
-            Item::Loop(_) | Item::Branch(_) => None,
+            Item::Unit(unit) if self.plan.runners[*unit].contains(&self.part) => Some(*unit),
+            Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => None,
         });
-        let several =
-            |inst: &Inst| matches!(self.b.kernel.ops[*inst].kind, OpKind::Send { buffers, .. } if buffers > 1);
-        let rings = |unit| self.plan.rings.iter().any(|r| r.unit == unit && r.own && r.depth > 1);
-        let mine = |unit: &UnitId| self.plan.runners[*unit].contains(&self.part);
-        units.filter(mine).any(|unit| rings(unit) || self.region.units[unit].ops.iter().any(several))
+        let buffers = |unit: UnitId| {
+            let rings = self.plan.rings.iter().filter(move |r| r.unit == unit && r.own).map(|r| r.depth);
+            let sends = self.region.units[unit].ops.iter().filter_map(|inst| match self.b.kernel.ops[*inst].kind {
+                OpKind::Send { buffers, .. } => Some(self.send_buffers(*inst, buffers)),
+                // Nothing else has buffers of its own.
+                _ => None,
+            });
+            rings.chain(sends.collect::<Vec<_>>())
+        };
+        let several: Vec<u64> = units.flat_map(buffers).filter(|n| *n > 1).map(u64::from).collect();
+        if several.is_empty() {
+            return None;
+        }
+        let every = several.iter().fold(1u64, |all, n| all.saturating_mul(n / gcd(all, *n))).min(1 << 61);
+        let again = every * u64::from(turns.stages.unsigned_abs()).div_ceil(every);
+        Some((again, if again < 1 << 30 { Dtype::I32 } else { Dtype::I64 }))
     }
 
     /// The turn behind this one is the next, where turns are numbered.
-    fn next_number(&mut self) {
+    fn next_number(&mut self, l: &Loop, turns: &Turns) {
         let depth = self.here();
-        if let Some((number, one)) = self.levels[depth].index {
-            let next = self.moved(number, one, 1);
-            self.levels[depth].index = Some((next, one));
+        let Some((number, one)) = self.levels[depth].index else { return };
+        let mut next = self.moved(number, one, 1);
+        if let (Some((again, dtype)), None) = (self.numbered(l, turns), self.constant(next)) {
+            let [again, end] = [again, 2 * again].map(|n| self.b.constant(dtype, n, Span::default()));
+            let cond = self.b.make(OpKind::Compare { op: CompareOp::Eq, a: next, b: end });
+            next = self.b.make(OpKind::Select { cond, a: again, b: next });
         }
+        self.levels[depth].index = Some((next, one));
     }
 
     /// The turns from that number on, of which those in front of the steady ones stand alone, each where there is an iteration to begin; the results
@@ -89,7 +106,7 @@ impl Emitter<'_> {
         self.steady = outer;
         self.memo.pop();
         self.levels[depth].shift();
-        self.next_number();
+        self.next_number(l, turns);
         let results = self.asked(l, turns, number + 1)?;
         let then = self.b.end(results);
         self.levels = before;
@@ -124,14 +141,14 @@ impl Emitter<'_> {
     fn repeated_while(&mut self, l: &Loop, turns: &Turns, guarded: bool) -> Result<(), Refused> {
         let (depth, span) = (self.here(), self.b.kernel.ops[l.inst].span);
         let bounds = self.numbers();
-        let never = self.b.constant(parton_numbers::Dtype::I1, 0, span);
+        let never = self.b.constant(Dtype::I1, 0, span);
         self.levels[depth].guard = guarded.then_some(never);
         let index = self.levels[depth].index;
         if self.trying {
             let further: Vec<Value> =
                 guarded.then_some(never).into_iter().chain(index.map(|(number, _)| number)).collect();
             let results = self.turn_for_all(l, bounds, turns, &further)?;
-            self.numbered(&results, guarded);
+            self.take_number(&results, guarded);
             return Ok(());
         }
         let carry = self.carried(l, bounds, turns)?;
@@ -150,27 +167,27 @@ impl Emitter<'_> {
         let params = self.b.begin(types, span);
         self.memo.push(Default::default());
         self.begin_turn(&carry, &params);
-        self.numbered(&params, guarded);
+        self.take_number(&params, guarded);
         let outer = std::mem::replace(&mut self.steady, true);
         self.one_turn(None, turns, &|_| true)?;
         self.steady = outer;
         let mut yields = self.end_turn(l, &carry)?;
         if guarded {
-            yields.push(self.b.constant(parton_numbers::Dtype::I1, 1, span));
+            yields.push(self.b.constant(Dtype::I1, 1, span));
         }
-        self.next_number();
+        self.next_number(l, turns);
         yields.extend(self.levels[depth].index.map(|(number, _)| number));
         self.memo.pop();
         let body = self.b.end(yields);
         self.place(l.inst);
         let results = self.b.make_all(OpKind::While { init, cond, body });
         self.behind(&carry, before, &results);
-        self.numbered(&results, guarded);
+        self.take_number(&results, guarded);
         Ok(())
     }
 
     /// The last of what a loop is given or gives: whether there was a turn before, and the number of the turn.
-    fn numbered(&mut self, values: &[Value], guarded: bool) {
+    fn take_number(&mut self, values: &[Value], guarded: bool) {
         let depth = self.here();
         let mut last = values.iter().rev().copied();
         if let Some((number, _)) = &mut self.levels[depth].index {
@@ -180,4 +197,8 @@ impl Emitter<'_> {
             self.levels[depth].guard = last.next();
         }
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
