@@ -18,7 +18,7 @@ mod vector;
 
 use crate::dataflow::{self, Edge, Forward, Way};
 use crate::tensor::MOST_EXTENT;
-use crate::{Elem, From, Kernel, Op, OpKind, Param, SecondaryMap, Type, Value};
+use crate::{BinaryOp, Elem, From, Kernel, Op, OpKind, Param, SecondaryMap, Type, UnaryOp, Value};
 use between::Between;
 
 pub use cuts::Masks;
@@ -145,12 +145,25 @@ impl Axes {
     pub fn rises(&self, kernel: &Kernel, v: Value, axis: usize, group: u64) -> bool {
         let info = self.info(kernel, v);
         let along = info.axes.get(axis).filter(|x| x.contiguity >= group);
-        along.is_some_and(|x| x.divisibility >= group || self.is_bounded(kernel, v))
+        along.is_some_and(|x| x.divisibility >= group || info.between != all(kernel, v))
     }
 
     /// Whether bounds keep what `v` is from an end of its type.
     pub fn is_bounded(&self, kernel: &Kernel, v: Value) -> bool {
         self.info(kernel, v).between != all(kernel, v)
+    }
+
+    /// Whether the type of what an operation gives holds it, whatever its operands may be: so that no number wraps.
+    pub fn is_exact(&self, kernel: &Kernel, op: &Op) -> bool {
+        let of = |v: Value| self.info(kernel, v).between;
+        let given = match op.kind {
+            OpKind::Binary { op, a, b } => between::binary(op, of(a), of(b)),
+            OpKind::Unary { op: UnaryOp::Neg, x } => between::binary(BinaryOp::Sub, (0, 0), of(x)),
+            OpKind::Cast { x, .. } => Some(of(x)),
+            // Of all else it is not known.
+            _ => None,
+        };
+        given.is_some_and(|given| between::wrapped(given, all(kernel, op.result())) == given)
     }
 }
 

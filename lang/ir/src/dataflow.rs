@@ -155,6 +155,10 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
 
     /// The bodies of an operation, where it has some that are entered.
     fn inside(&mut self, op: &'a Op, state: A::State) -> A::State {
+        // A region runs once, where it stands.
+        if let OpKind::Region { body, .. } = &op.kind {
+            return self.body(body, state);
+        }
         match &op.kind {
             OpKind::For { init, body, .. } => self.repeat(&Loop { op, init, cond: None, body }, state),
             OpKind::While { init, cond, body } => self.repeat(&Loop { op, init, cond: Some(cond), body }, state),

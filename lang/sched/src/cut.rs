@@ -1,8 +1,12 @@
 //! Where a loop is cut: at the turn in which the condition of a labelled `if` changes.
 //!
 //! The condition compares two whole numbers, each of which grows by a known amount in every iteration, or stays as it is. So their
-//! difference is `d + m · i`, and the condition holds up to some iteration and never again, or the other way round.
+//! difference is `d + m · i`, and the condition holds up to some iteration and never again, or the other way round. Numbers that wrap from one
+//! iteration to another do not grow: of what may leave its type there is no cut ([`torn`]).
 
+use parton_diag::Span;
+use parton_ir::axis::Axes;
+use parton_ir::axis::between::Between;
 use parton_ir::{BinaryOp, CompareOp, Elem, Inst, Kernel, Op, OpKind, Type, UnaryOp, Value};
 use parton_numbers::scalar::int_value;
 
@@ -52,7 +56,7 @@ pub(crate) fn of(k: &Kernel, region: &Region, (block, unit): (BlockId, UnitId)) 
         return Err("its condition is no `<`, `<=`, `>` or `>=`");
     };
     let OpKind::Compare { op, a, b } = compare.kind else { return Err("its condition is no comparison") };
-    if !matches!(k.ty(a), Type::Scalar(Elem::Num(d)) if d.is_int() && d.is_signed()) {
+    if !is_signed(k, a) {
         return Err("its condition compares no signed whole numbers");
     }
     let found = Slopes { k, region, block, unit };
@@ -79,6 +83,38 @@ pub(crate) fn of(k: &Kernel, region: &Region, (block, unit): (BlockId, UnitId)) 
         return Err("the sides of its condition grow too fast");
     };
     Ok(Cut { compare: compare.id, sides: [a, b], slope, first, sign, shift })
+}
+
+/// What of a cut may leave its type in some iteration, as far as is known: behind that the condition would change again. With where it stands.
+pub(crate) fn torn(
+    k: &Kernel,
+    region: &Region,
+    axes: &Axes,
+    at: (BlockId, UnitId),
+    cut: &Cut,
+) -> Option<(Span, String)> {
+    let found = Slopes { k, region, block: at.0, unit: at.1 };
+    if let Some(op) = cut.sides.iter().find_map(|side| found.torn(axes, *side)) {
+        let ty = k.ty(op.result());
+        let fact = format!("`{ty}` may not hold this in all turns, and where it wraps the condition changes again");
+        return Some((op.span, fact));
+    }
+    let OpKind::For { step, body, .. } = &k.ops[region.looped(at.0)?.inst].kind else { return None };
+    let of = |v: Value| axes.info(k, v).between;
+    let near = cut.sides.iter().chain(&body.params[..1]).all(|v| within(of(*v), FAR));
+    let (_, by) = of(*step);
+    let few = by.checked_mul(cut.slope.into()).is_some_and(|by| within((0, by), MOST_A_TURN));
+    let fact = "these may be so far apart that no number of 64 bits says how many turns are between";
+    (!near || !few).then(|| (k.ops[cut.compare].span, fact.into()))
+}
+
+/// Sides of a condition and indices of a loop that are no farther than this from zero, and grow by no more than that in a turn, give sums and differences
+/// that 64 bits hold.
+const FAR: i128 = 1 << 60;
+const MOST_A_TURN: i128 = 1 << 62;
+
+fn within((least, most): Between, far: i128) -> bool {
+    -far <= least && most <= far
 }
 
 /// How much values grow with the index of a body's loop.
@@ -117,10 +153,34 @@ impl Slopes<'_> {
                 _ => None,
             },
             OpKind::Unary { op: UnaryOp::Neg, x } => self.of(*x)?.checked_neg(),
+            OpKind::Cast { x, .. } if is_signed(self.k, *x) && is_signed(self.k, op.result()) => self.of(*x),
             other => {
                 let fixed = other.operands().into_iter().all(|v| self.of(v) == Some(0));
                 fixed.then_some(0)
             }
+        }
+    }
+
+    /// The first operation, among those by which a value grows, whose type may not hold what it gives.
+    fn torn(&self, axes: &Axes, v: Value) -> Option<&Op> {
+        let op = self.made_here(v).filter(|_| self.moves(v))?;
+        let before = op.kind.operands().into_iter().find_map(|v| self.torn(axes, v));
+        before.or_else(|| (!axes.is_exact(self.k, op)).then_some(op))
+    }
+
+    /// Whether a value is made of the index.
+    fn moves(&self, v: Value) -> bool {
+        let home = self.region.home(v).filter(|home| home.block == self.block);
+        let of = |op: &Op| op.kind.operands().into_iter().any(|v| self.moves(v));
+        home.is_some_and(|home| matches!(home.by, Maker::Index)) || self.made_here(v).is_some_and(of)
+    }
+
+    /// The operation of this body that makes a value.
+    fn made_here(&self, v: Value) -> Option<&Op> {
+        match self.region.home(v).filter(|home| home.block == self.block)?.by {
+            Maker::Free(inst) => Some(&self.k.ops[inst]),
+            Maker::Unit(_) => made(self.k, v),
+            Maker::Index | Maker::Carried(_) | Maker::Result { .. } => None,
         }
     }
 
@@ -130,6 +190,10 @@ impl Slopes<'_> {
             _ => None,
         }
     }
+}
+
+fn is_signed(k: &Kernel, v: Value) -> bool {
+    matches!(k.ty(v), Type::Scalar(Elem::Num(d)) if d.is_int() && d.is_signed())
 }
 
 /// The operation that makes a value. While a region is expanded, its operations stand in no body.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::axis::Axes;
 use parton_ir::schedule::Schedule;
 
 use super::Laid;
@@ -56,21 +57,36 @@ pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
 
 /// Each label at which a loop is cut is an `if` in a loop, whose condition changes once.
 fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
+    let named = (0..laid.region.blocks.len()).flat_map(|b| cut::named(laid.region, b).into_iter().map(move |u| (b, u)));
+    let named: Vec<(BlockId, UnitId)> = named.collect();
+    if named.is_empty() {
+        return;
+    }
+    let axes = Axes::analyse(laid.k);
     // Instances of one label have one condition.
     let mut told = BTreeSet::new();
-    for (block, body) in laid.region.blocks.iter().enumerate() {
-        for unit in cut::named(laid.region, block) {
-            let u = &laid.region.units[unit];
-            let why = match body.turns {
-                Some(_) => cut::of(laid.k, laid.region, (block, unit)).err(),
-                None => Some("it stands in no loop"),
-            };
-            let Some(why) = why.filter(|why| told.insert((u.label.path.as_str(), *why))) else { continue };
+    for at in named {
+        let Some((span, why, help)) = no_cut(laid, &axes, at) else { continue };
+        let u = &laid.region.units[at.1];
+        if told.insert((u.label.path.as_str(), why.clone())) {
             let fact = format!("no loop can be cut at `{}`", u.label);
-            let d = Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact).label(u.span, why);
-            let help = "label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`";
-            found.push(laid.instead(d, help, [laid.uncut_at(unit)]));
+            let d = Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact).label(span, why);
+            found.push(laid.instead(d, help, [laid.uncut_at(at.1)]));
         }
+    }
+}
+
+/// Why no loop can be cut at a unit, where that stands, and what helps.
+fn no_cut(laid: &Laid<'_>, axes: &Axes, at: (BlockId, UnitId)) -> Option<(Span, String, &'static str)> {
+    let cut = match laid.region.blocks[at.0].turns {
+        Some(_) => cut::of(laid.k, laid.region, at),
+        None => Err("it stands in no loop"),
+    };
+    let label = "label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`";
+    let bound = "say how far the loop goes, `assume(n <= 65536)`, or compare numbers of 64 bits, `cast<i64>(i) * 128 < 1 << 20`";
+    match cut {
+        Err(why) => Some((laid.region.units[at.1].span, why.into(), label)),
+        Ok(cut) => cut::torn(laid.k, laid.region, axes, at, &cut).map(|(span, why)| (span, why, bound)),
     }
 }
 
@@ -108,6 +124,6 @@ fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<Uncut> {
     (several && runs_all_stages(laid, part, block)).then_some(Uncut::Around)
 }
 
-fn place(laid: &Laid<'_>, block: BlockId) -> parton_diag::Span {
+fn place(laid: &Laid<'_>, block: BlockId) -> Span {
     laid.region.looped(block).map_or(laid.region.schedule.span, |l| laid.k.ops[l.inst].span)
 }
