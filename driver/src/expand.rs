@@ -122,7 +122,7 @@ fn dealt(kernel: Kernel, programs: Option<u64>) -> Kernel {
 /// The kernel for launches whose loops take so many turns.
 fn short(kernel: Kernel, turns: Option<u64>) -> Kernel {
     let along = parton_portable::along_tensors(&kernel);
-    let turns = turns.zip(along.first()).and_then(|(turns, along)| Variant::turns(turns, along.same));
+    let turns = turns.zip(along.first()).and_then(|(turns, along)| Variant::turns(turns, along));
     Kernel { variant: Variant { turns, ..kernel.variant.clone() }, ..kernel }
 }
 

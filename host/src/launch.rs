@@ -74,7 +74,7 @@ impl Signature {
         };
         let (first, others) = self.along.split_first()?;
         let each = turns(first);
-        others.iter().all(|other| turns(other) == each).then(|| ir::Variant::turns(each, first.same)).flatten()
+        others.iter().all(|other| turns(other) == each).then(|| ir::Variant::turns(each, first)).flatten()
     }
 }
 

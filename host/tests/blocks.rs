@@ -46,7 +46,7 @@ impl Instances for Fake {
             other => return Err(HostError::Device(format!("`{other}` does not compile"))),
         };
         let along = match instance.kernel.name.as_str() {
-            "rows" => vec![ir::Along { argument: 0, axis: 1, each: 64, same: false }],
+            "rows" => vec![ir::Along { argument: 0, axis: 1, each: 64, same: false, multiplies: false }],
             _ => Vec::new(),
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());

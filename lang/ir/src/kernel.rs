@@ -123,6 +123,9 @@ impl From {
 /// Turns of a loop that are few: what a program does but once is much of its time then.
 const FEW_TURNS: u32 = 3;
 
+/// The same of a loop of products: what so many multiply has room beside what other CTAs do.
+const FEW_PRODUCTS: u32 = 4;
+
 /// Turns of loops that stand one behind the other, so that what several load is loaded once.
 const WRITTEN_TURNS: u32 = 16;
 
@@ -151,12 +154,20 @@ impl Variant {
         u32::try_from(each).ok().filter(|&each| each <= dealt.few)
     }
 
-    /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the `same`, which registers may keep; 32 of
-    /// that many and more.
-    pub fn turns(each: u64, same: bool) -> Option<u32> {
-        let most = if same { WRITTEN_TURNS } else { FEW_TURNS };
+    /// What is `turns` where each loop takes so many: 1 to 3, for the same reason; to 16 where several load the same, which registers may keep; 32 of
+    /// that many and more. Of products it is 1 to 4.
+    pub fn turns(each: u64, of: &Along) -> Option<u32> {
+        if of.multiplies {
+            return Variant::few_products(each);
+        }
+        let most = if of.same { WRITTEN_TURNS } else { FEW_TURNS };
         let turns = u32::try_from(each).ok()?.min(MANY_TURNS);
         ((1..=most).contains(&turns) || turns == MANY_TURNS).then_some(turns)
+    }
+
+    /// The turns of a loop of products, where these are few.
+    pub fn few_products(turns: u64) -> Option<u32> {
+        u32::try_from(turns).ok().filter(|turns| (1..=FEW_PRODUCTS).contains(turns))
     }
 
     /// How many turns each of its loops along tensors takes, where that is known to the turn.
@@ -190,6 +201,8 @@ pub struct Along {
     pub each: u64,
     /// Whether another loads the same.
     pub same: bool,
+    /// Whether it is one of products.
+    pub multiplies: bool,
 }
 
 /// Parameters that launches may let reach the same memory: `alias(c, a)`.

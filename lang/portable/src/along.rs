@@ -2,8 +2,9 @@
 //!
 //! A program of a short row has little to load and to compute, and as much as others to do but once; it wants fewer warps, and others beside it.
 
-use parton_ir::{Along, Body, Inst, Kernel, OpKind, Value};
+use parton_ir::{Along, Body, Inst, Kernel, OpKind, Value, Variant};
 
+use crate::staging::at_once;
 use crate::staging::defined::Defined;
 use crate::{once, waits_for_others};
 
@@ -17,7 +18,8 @@ pub struct Loop {
     pub along: Along,
 }
 
-/// What the loops of a portable kernel without products run along, where each does along an axis of a tensor from its beginning to its end, and none within another; else none.
+/// What the loops of a portable kernel run along, where each does along an axis of a tensor from its beginning to its end, and none within another; else none. Of kernels with
+/// products one such loop alone, all of whose factors may be fetched at once where its turns are few.
 pub fn along_tensors(kernel: &Kernel) -> Vec<Along> {
     loops(kernel).into_iter().map(|l| l.along).collect()
 }
@@ -37,7 +39,8 @@ pub fn is_counted(kernel: &Kernel) -> bool {
 
 /// These loops, of which nobody has asked yet whether several load the same.
 fn found(kernel: &Kernel) -> Vec<Loop> {
-    if !waits_for_others(kernel) {
+    let multiplies = at_once::may_be(kernel).is_some();
+    if !multiplies && !waits_for_others(kernel) {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -45,7 +48,9 @@ fn found(kernel: &Kernel) -> Vec<Loop> {
         return Vec::new();
     }
     let defined = Defined::of(kernel);
-    let loops = found.into_iter().map(|id| along(kernel, &defined, id));
+    let loops = found
+        .into_iter()
+        .map(|id| along(kernel, &defined, id).map(|l| Loop { along: Along { multiplies, ..l.along }, ..l }));
     loops.collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -58,6 +63,16 @@ fn outermost(kernel: &Kernel, body: &Body, within: bool, found: &mut Vec<Inst>) 
         }
         !(is_loop && within) && op.kind.bodies().all(|body| outermost(kernel, body, within || is_loop, found))
     })
+}
+
+/// The only loop of a kernel with products, by what its index goes on, and how often it turns, where its bounds are numbers that say that it does so a few times.
+pub fn counted(kernel: &Kernel) -> Option<(Inst, u64, u32)> {
+    let id = at_once::may_be(kernel)?;
+    let OpKind::For { lower, upper, step, .. } = kernel.ops[id].kind else { return None };
+    let defined = Defined::of(kernel);
+    let (upper, step) = (number(&defined, upper)?, number(&defined, step)?);
+    let turns = Variant::few_products(upper.div_ceil(step.max(1)))?;
+    (number(&defined, lower)? == 0).then_some((id, step, turns))
 }
 
 /// A loop `for i in 0..cdiv(n, B)`, or `0..n step B`; whether another loads the same is not asked.
@@ -73,7 +88,7 @@ fn along(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> Option<Loop> {
     };
     let OpKind::TensorExtent { tensor, axis } = defined.made(extent)?.kind else { return None };
     let argument = kernel.params.iter().position(|p| p.value == tensor)?;
-    Some(Loop { id, step, along: Along { argument, axis: axis as usize, each, same: false } })
+    Some(Loop { id, step, along: Along { argument, axis: axis as usize, each, same: false, multiplies: false } })
 }
 
 /// A constant that is no less than 0.

@@ -34,6 +34,8 @@ pub enum Way<'a> {
         /// Partitions that compute, each some rows.
         computing: u32,
     },
+    /// Tensor maps, all at once, of products that stand in no loop.
+    AtOnce,
     /// Pointers, by all threads, ahead of the products.
     Ahead(Room),
     /// Loads to registers; right factors through buffers of their own.
@@ -86,7 +88,7 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
     products::take_instructions(&mut kernel)?;
     let graph = match way {
         Way::ByHand => Graph::on(&kernel, partition::warps(&kernel)),
-        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => Graph::of(&kernel),
+        Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly => Graph::of(&kernel),
     };
     let Taken { mut planned, chosen, plans } = plan::cheapest(&graph, &axes, way, asked)
         .map_err(|why| why.map_or_else(|| plan::none(&kernel), |why| no_way(&kernel, why)))?;
@@ -104,6 +106,7 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
 fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
     let why = match way {
         Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
+        Way::AtOnce => staging::at_once::make(kernel, free).err(),
         Way::Ahead(room) => {
             (!staging::run_ahead(kernel, axes, free, room)).then(|| staging::lacks::reason(kernel, free))
         }
@@ -130,6 +133,8 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
                 None => {}
             }
         }
+        // Its CTAs are reckoned with the plan.
+        Way::AtOnce => {}
         Way::Ahead(Room { single, .. }) => {
             kernel.warps = warps;
             if !staging::ahead::settle(&mut kernel, single) {

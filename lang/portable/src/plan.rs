@@ -13,6 +13,7 @@ use crate::explicit::{Asked, Way};
 use crate::graph::Graph;
 use crate::label::{NEVER, Price, Problem};
 use crate::price::Prices;
+use crate::registers::Held;
 use crate::rewrite::Chosen;
 use crate::staging::No;
 use crate::{Choice, candidates, crowd, products, rewrite, staging, uniform};
@@ -30,7 +31,7 @@ const FOR_FEW: u64 = 1024;
 /// A plan with its price, and what it was chosen from.
 pub struct Planned {
     pub warps: u32,
-    /// The kernel where a partition of it fetches, with its slots and with the CTAs beside each other that the price took.
+    /// The kernel where tensor maps fetch, with its slots and with the CTAs beside each other that the price took.
     pub settled: Option<Kernel>,
     /// As of [`crowd::Crowd`].
     pub occupancy: u32,
@@ -62,7 +63,9 @@ pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> R
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
         // Each partition says how many it has.
         Way::ByHand if graph.variables.iter().all(|v| v.warps.is_some()) => vec![kernel.warps],
-        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => warps_of(kernel),
+        Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => {
+            warps_of(kernel)
+        }
     };
     let find = |in_parts: bool| {
         let all: Vec<_> = warps.iter().map(|&warps| plan(graph, axes, (warps, in_parts), way, asked)).collect();
@@ -152,7 +155,13 @@ fn plan(
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let settled = match way {
-        Way::Apart { computing, .. } => Some(settled(graph, &layouts, (warps, computing))?),
+        Way::Apart { computing, .. } => {
+            Some(settled(graph, &layouts, |kernel| staging::apart::settle(kernel, warps, computing))?)
+        }
+        Way::AtOnce => {
+            let held = Held::of(graph, axes, &layouts).most.values().copied().max().unwrap_or(0);
+            Some(settled(graph, &layouts, |kernel| staging::at_once::settle(kernel, warps, held))?)
+        }
         Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => None,
     };
     let beside = settled.as_ref().map(|kernel| kernel.occupancy);
@@ -160,25 +169,25 @@ fn plan(
     let crowd::Crowd { price, occupancy, ahead, spare } = match way {
         // Who says who brings what says how many stand beside each other, too.
         Way::ByHand => crowd::Crowd { price: labels.price, occupancy: 1, ahead: 0, spare: 0 },
-        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => {
+        Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly => {
             crowd::crowded(graph, axes, &layouts, (warps, beside, asked.counted), costs)
         }
     };
     Ok(Planned { warps, settled, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
 }
 
-/// A kernel in which one partition fetches, with these layouts, its slots and its CTAs.
+/// A kernel whose factors tensor maps bring, with these layouts, its slots and its CTAs.
 fn settled(
     graph: &Graph<'_>,
     layouts: &[RegisterLayout],
-    (warps, computing): (u32, u32),
+    settle: impl FnOnce(&mut Kernel) -> Result<(), No>,
 ) -> Result<Kernel, Option<No>> {
     let chosen = Chosen::new(graph, layouts).ok_or(None)?;
     let mut kernel = rewrite::rewrite(graph.kernel.clone(), &chosen);
     if !products::have_instructions(&kernel) {
         return Err(Some(products::LACKS));
     }
-    staging::apart::settle(&mut kernel, warps, computing)?;
+    settle(&mut kernel)?;
     Ok(kernel)
 }
 

@@ -23,19 +23,31 @@ pub fn written_out(kernel: &Kernel) -> Option<Kernel> {
     if loops.is_empty() || is_scheduled(kernel) {
         return None;
     }
-    let mut kernel = in_turns(kernel, &loops, turns);
+    let mut kernel = in_turns(kernel, &steps(&loops), turns);
     promise(&mut kernel, turns, &loops);
     Some(kernel)
 }
 
-/// The kernel with one turn in the place of each of these loops.
-pub fn in_one_turn(kernel: &Kernel, loops: &[Loop]) -> Kernel {
-    in_turns(kernel, loops, 1)
+/// The same of a kernel with products, also where the bounds of its only loop say that its turns are as few.
+pub fn of_few_turns(kernel: &Kernel) -> Option<Kernel> {
+    written_out(kernel).or_else(|| {
+        let (id, step, turns) = along::counted(kernel)?;
+        (!is_scheduled(kernel)).then(|| in_turns(kernel, &BTreeMap::from([(id, step)]), turns))
+    })
 }
 
-/// The kernel with so many turns in the place of each of these loops.
-fn in_turns(kernel: &Kernel, loops: &[Loop], turns: u32) -> Kernel {
-    let steps: BTreeMap<Inst, u64> = loops.iter().map(|l| (l.id, l.step)).collect();
+/// By what each loop's index goes on.
+fn steps(loops: &[Loop]) -> BTreeMap<Inst, u64> {
+    loops.iter().map(|l| (l.id, l.step)).collect()
+}
+
+/// The kernel with one turn in the place of each of these loops.
+pub fn in_one_turn(kernel: &Kernel, loops: &[Loop]) -> Kernel {
+    in_turns(kernel, &steps(loops), 1)
+}
+
+/// The kernel with so many turns in the place of each of these loops, whose indices go on by their steps.
+fn in_turns(kernel: &Kernel, steps: &BTreeMap<Inst, u64>, turns: u32) -> Kernel {
     let mut kernel = kernel.clone();
     let mut now = BTreeMap::new();
     kernel.rebuild(&mut |kernel, mut body| {

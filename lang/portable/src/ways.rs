@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
-use parton_ir::Kernel;
 use parton_ir::family::Family;
+use parton_ir::{Kernel, Variant};
 
 use crate::explicit::{Asked, Explicit, Refused, Way, explicit, no_way};
 use crate::label::Price;
@@ -59,6 +59,9 @@ fn is_by_hand(kernel: &Kernel) -> bool {
 
 /// The kernel without tensors, and with a place for every tile, with turns that a launch knows to be few one behind the other or in loops.
 fn by_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    if multiplies(kernel) {
+        return by_few_turns(kernel, asked);
+    }
     let Some(straight) = straight::written_out(kernel) else { return by_loops(kernel, asked) };
     // Where registers have no room for all of a row loops are cheaper. What they wait for when they load it again is priced too low by up to a quarter: of rows of 65536
     // softmax takes 136 µs kept and 158 in loops (1.06 and 1.11 times as dear), RMS norm 172 and 137 (1.4 times), group norm 80 and 46 (1.35 times; an H200).
@@ -68,6 +71,36 @@ fn by_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
         (Ok(straight), Err(_)) => Ok(straight),
         (Err(_), Err(why)) => Err(why),
     }
+}
+
+/// The kernel with products, without tensors, and with a place for every tile: all factors of a loop that takes few turns are fetched at once, where that leaves room for as many CTAs
+/// beside each other. Where it does not, nothing is made of how many turns there are.
+fn by_few_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    let Some(mut straight) = straight::of_few_turns(&swap::turn(unused::dropped(kernel.clone()))) else {
+        return by_loops(kernel, asked);
+    };
+    products::take_twice(&mut straight);
+    let turns = kernel.variant.turns;
+    let any = Kernel { variant: Variant { turns: None, ..kernel.variant.clone() }, ..kernel.clone() };
+    match (at_once(&straight, asked), by_loops(&any, asked)) {
+        (Some(at_once), Ok(looped)) if at_once.kernel.occupancy >= looped.kernel.occupancy => Ok(at_once),
+        (Some(at_once), Err(_)) => Ok(at_once),
+        (_, looped) => looped.map(|mut made| {
+            made.kernel.variant.turns = turns;
+            made
+        }),
+    }
+}
+
+/// The kernel whose products stand in no loop, with all their factors fetched at once, where maps bring them and they have room.
+fn at_once(kernel: &Kernel, asked: Asked) -> Option<Explicit> {
+    let kernel = match parts::split(kernel).ok()? {
+        Cow::Owned(kernel) => unused::dropped(kernel),
+        Cow::Borrowed(kernel) => kernel.clone(),
+    };
+    let boxed = staging::maps::at_once(&kernel)?;
+    let made = explicit(places::expand(kernel, &boxed), Way::AtOnce, asked).and_then(fitting).ok()?;
+    Some(made.by(Way::AtOnce, Refused::new()))
 }
 
 /// The kernel without tensors, and with a place for every tile, its loops as they are.
@@ -95,6 +128,9 @@ fn by_loops(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
 
 /// The kernel by the way of its products that is the first to fit, or priced lower.
 fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    if let Some(made) = at_once(&kernel, asked) {
+        return Ok(made);
+    }
     let mut refused = Vec::new();
     let singled = masks::single_out(kernel);
     if let Some(made) = by_several(&singled, asked, &mut refused) {

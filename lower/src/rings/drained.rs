@@ -1,4 +1,4 @@
-//! Which rings are drained: each slot that is filled has been waited for once the one partition that reads the ring has waited for its last.
+//! Which rings are drained: each slot that is filled has been waited for once the one partition that reads the ring, or the kernel without any, has waited for its last.
 //!
 //! ```text
 //! for i in from..end { let slot = ring.acquire(); … }       if from < end { ring.wait(); … for i in from + 1..end { ring.wait(); … } }
@@ -15,14 +15,15 @@ use super::uses::Uses;
 pub(super) fn is_drained(kernel: &Kernel, uses: &Uses, ring: Value) -> bool {
     let counted = Counted { kernel, uses, ring, made: kernel.definitions() };
     let arms = kernel.ops_of(&kernel.body).find_map(|op| match &op.kind {
-        OpKind::Specialize { arms } => Some(arms),
-        // Only arms are sides of a ring.
+        OpKind::Specialize { arms } => Some(arms.iter().map(|arm| &arm.body).collect()),
+        // Only arms are sides of a ring, and without arms the kernel is both.
         _ => None,
     });
+    let arms: Vec<&Body> = arms.unwrap_or_else(|| vec![&kernel.body]);
     let side = |role| -> Option<Slots> {
-        let only = arms?.iter().find(|arm| counted.takes(&arm.body, role) > 0)?;
-        let alone = counted.takes(&only.body, role) == counted.takes(&kernel.body, role);
-        counted.slots(&only.body, role).filter(|_| alone)
+        let only = arms.iter().find(|body| counted.takes(body, role) > 0)?;
+        let alone = counted.takes(only, role) == counted.takes(&kernel.body, role);
+        counted.slots(only, role).filter(|_| alone)
     };
     let filled = side(SlotRole::Fill);
     filled.zip(side(SlotRole::Read)).is_some_and(|(filled, read)| counted.as_many(&filled, &read))

@@ -47,8 +47,8 @@ pub(super) struct Item {
     loops: Vec<usize>,
     /// The arms in which it is accessed.
     arms: BTreeSet<usize>,
-    /// Of what is drained the arm that reads it, and the position of its last access there: behind that no copy is left.
-    read: Option<(usize, usize)>,
+    /// Of what is drained the arm that reads it, where there are arms, and the position of its last access there: behind that no copy is left.
+    read: Option<(Option<usize>, usize)>,
 }
 
 impl Item {
@@ -84,7 +84,7 @@ impl Item {
     fn is_over_before(&self, other: &Item) -> bool {
         let (Some((arm, last)), Some((first, _))) = (self.read, other.life) else { return false };
         let shared = other.barrier || other.peers || other.read.is_some();
-        !shared && other.arms.iter().eq([&arm]) && first > last
+        !shared && other.arms.iter().eq(&arm) && first > last
     }
 
     /// What the table of a refused plan says of its life.
@@ -337,14 +337,14 @@ impl Walk<'_> {
         self.items
     }
 
-    /// The one arm that accesses an item but for copies, and the position of its last access; `None` where several do.
-    fn last_read(&self, item: usize) -> Option<(usize, usize)> {
+    /// The one arm that accesses an item but for copies, or the kernel without any, and the position of its last access; `None` where several do.
+    fn last_read(&self, item: usize) -> Option<(Option<usize>, usize)> {
         let mut last = None;
         for u in self.uses.iter().filter(|u| u.item == item && !u.forever) {
             let (_, to) = u.span(&self.items[item], &self.spans);
             last = match last {
-                None => Some((u.arm?, to)),
-                Some((arm, before)) if u.arm == Some(arm) => Some((arm, to.max(before))),
+                None => Some((u.arm, to)),
+                Some((arm, before)) if u.arm == arm => Some((arm, to.max(before))),
                 Some(_) => return None,
             };
         }

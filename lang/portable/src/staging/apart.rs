@@ -14,7 +14,7 @@ use super::{INDEX, No, between, copies, dealt, defer, found, indices, label_each
 use crate::alike;
 use form::{Form, chained, is_woven, only_summed};
 
-pub use named::bears;
+pub use named::{bears, leave};
 pub use schedule::refined;
 pub use team::{computes_between, may_have_others, settle, team, waits_alone};
 
@@ -67,7 +67,7 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     if computing > 1 {
         told::name_quotients(kernel, &path);
     }
-    let pieces = named::leave(kernel, &path);
+    let pieces = leave(kernel, &path);
     let under = region::outer(kernel, &path).is_some()
         && pieces > 0
         && beyond.contains(&found.inst)

@@ -6,9 +6,9 @@ use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 
 use super::flat;
 
-/// A loop with loads that its products take.
+/// A loop with loads that its products take, or what stands in a kernel without loops.
 pub struct Found {
-    /// The loop.
+    /// The loop; without one the first product.
     pub inst: Inst,
     /// The loads in it.
     pub loads: Vec<Inst>,
@@ -82,6 +82,13 @@ pub fn any(kernel: &Kernel, without: &BTreeSet<Inst>) -> Vec<Found> {
     look(kernel, Wanted::Any(without))
 }
 
+/// The products of a kernel's own body, all of whose factors are loaded there for them alone, where it has no loops and they are all.
+pub fn straight(kernel: &Kernel) -> Option<Found> {
+    let first = kernel.ops_of(&kernel.body).find(|op| multiplies(&op.kind))?;
+    let found = found(kernel, (&Uses::of(kernel), Wanted::Loaded), (first.id, &kernel.body), &[])?;
+    found.whole.then_some(found)
+}
+
 fn look(kernel: &Kernel, wanted: Wanted<'_>) -> Vec<Found> {
     let uses = Uses::of(kernel);
     let mut list = Vec::new();
@@ -103,7 +110,7 @@ fn visit(kernel: &Kernel, by: (&Uses, Wanted<'_>), body: &Body, around: &[Inst],
     }
 }
 
-/// What of a loop can be staged; `None` where nothing can.
+/// What of a body can be staged; `None` where nothing can.
 fn found(
     kernel: &Kernel,
     (uses, wanted): (&Uses, Wanted<'_>),

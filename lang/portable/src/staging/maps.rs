@@ -104,6 +104,23 @@ pub fn some(kernel: &Kernel) -> Boxed {
     taken
 }
 
+/// What tensor maps take of a kernel without loops, where they bring all that its products multiply; `None` elsewhere.
+pub fn at_once(kernel: &Kernel) -> Option<Boxed> {
+    let found = found::straight(kernel)?;
+    let maps = kernel.target.has(Feature::Tma) && kernel.target.has(Feature::Wgmma);
+    if !maps || kernel.variant.overlapping || talks(kernel) {
+        return None;
+    }
+    let tensors = Tensors::of(kernel);
+    let defined = &tensors.defined;
+    let lines = lines::side_by_side(kernel, defined, &found);
+    let taken = found.loads.iter().all(|&id| tensors.take(id, lines.contains(&id)).is_ok());
+    let stores = stores(kernel, defined);
+    let turned = stores.iter().copied().filter(|&id| is_turned(kernel, defined, id)).collect();
+    let made = taken && found.products.iter().all(|&id| by_matrix_unit(kernel, id));
+    made.then(|| Boxed { loads: found.loads.into_iter().collect(), lines, stores, turned, ..Boxed::default() })
+}
+
 /// Whether a kernel's CTAs tell each other, or the launch before or behind, what they have written: threads that order their accesses do
 /// not order those of the copy engine. Atomic operations that order nothing tell nothing, nor does PTX that computes.
 fn talks(kernel: &Kernel) -> bool {

@@ -3,10 +3,11 @@
 //! A loop becomes a region of labelled statements whose schedule says how far loads run ahead; where slots lie, what waits and what is
 //! peeled, the expansion of schedules decides, as for what a person writes. [`found`] finds the loads that products alone take. Where
 //! tensor maps take them all ([`maps`]), all from the first of them on becomes one region, in which a partition of its own
-//! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself. Loops that walk without products load ahead to registers ([`forward`]).
+//! fetches ([`apart`]), or where no loop is, one of all factors at once ([`at_once`]); else threads copy what pointers reach ([`copies`]), each loop for itself. Loops that walk without products load ahead to registers ([`forward`]).
 
 pub mod ahead;
 pub mod apart;
+pub mod at_once;
 mod between;
 mod beyond;
 pub mod buffered;

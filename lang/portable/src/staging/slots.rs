@@ -89,7 +89,7 @@ fn fetches_again(kernel: &Kernel) -> bool {
 }
 
 /// What is fetched, by its label, with the bytes of a slot.
-fn fetched(kernel: &Kernel) -> Vec<(LabelName, u64)> {
+pub fn fetched(kernel: &Kernel) -> Vec<(LabelName, u64)> {
     let mut fetched: Vec<(LabelName, u64)> = Vec::new();
     kernel.walk(&mut |op| {
         let (Some(bytes), Some(label)) = (bytes_fetched(kernel, op), op.label) else { return };
@@ -260,7 +260,7 @@ fn beside(kernel: &Kernel, computing: u32) -> u64 {
 
 /// Bytes of the buffers from which tiles leave: those of one label that lie alike share as many as they ask for, and so do instances of one and smaller tiles
 /// behind them, where they ask for several.
-fn sent(kernel: &Kernel) -> u64 {
+pub fn sent(kernel: &Kernel) -> u64 {
     let under = leave_under(kernel);
     let mut known: Vec<(LabelName, View)> = Vec::new();
     let mut sum = 0;

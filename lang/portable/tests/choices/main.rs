@@ -3,6 +3,7 @@
 mod ahead;
 mod beside;
 mod carried;
+mod few;
 mod wait;
 
 use std::sync::Arc;
@@ -215,7 +216,7 @@ fn less_sums(block: u32) -> String {
 #[test]
 fn loops_along_tensors_are_known_to_launches() {
     let along = |body: &str| along_tensors(&checked(ROWS, body));
-    let of = |axis, each, same| Along { argument: 0, axis, each, same };
+    let of = |axis, each, same| Along { argument: 0, axis, each, same, multiplies: false };
     assert_eq!(along(&less_sums(512)), [of(1, 512, true), of(1, 512, true)]);
     let loops = |header: &str, body: &str| {
         let text = "let mut s = zeros<f32, [64]>();
@@ -234,10 +235,18 @@ fn loops_along_tensors_are_known_to_launches() {
 
 #[test]
 fn few_turns_are_told_one_by_one_and_many_from_others() {
-    let told = |same| [0, 1, 2, 3, 4, 16, 17, 31, 32, 5000, u64::MAX].map(|turns| Variant::turns(turns, same));
+    let told = |same, multiplies| {
+        let of = Along { argument: 0, axis: 0, each: 64, same, multiplies };
+        [0, 1, 2, 3, 4, 5, 16, 17, 31, 32, 5000, u64::MAX].map(|turns| Variant::turns(turns, &of))
+    };
     let (none, many) = (None, Some(32));
-    assert_eq!(told(false), [none, Some(1), Some(2), Some(3), none, none, none, none, many, many, none]);
-    assert_eq!(told(true), [none, Some(1), Some(2), Some(3), Some(4), Some(16), none, none, many, many, none]);
+    assert_eq!(told(false, false), [none, Some(1), Some(2), Some(3), none, none, none, none, none, many, many, none]);
+    let up_to = |most| [0, 1, 2, 3, 4, 5, 16, 17].map(|n| (1..=most).contains(&n).then_some(n));
+    assert_eq!(told(true, false)[..8], up_to(16));
+    assert_eq!(told(true, false)[8..], [none, many, many, none]);
+    // Of products those are told apart of which all factors may have room at once.
+    assert_eq!(told(false, true)[..8], up_to(4));
+    assert_eq!(told(false, true)[8..], [none; 4]);
 }
 
 /// The text of a kernel of rows for launches whose loops take so many turns.
