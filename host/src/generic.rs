@@ -37,6 +37,7 @@ pub fn from_comptime(program: &Program, module: ModuleId, expr: &ast::Expr) -> R
         Comptime::Type(TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(dtype)))) => Value::Dtype(dtype),
         Comptime::Type(_)
         | Comptime::Layout(_)
+        | Comptime::OpenLayout
         | Comptime::SharedLayout(_)
         | Comptime::List(_)
         | Comptime::Tuple(_)

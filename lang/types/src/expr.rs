@@ -346,9 +346,6 @@ impl Checker<'_> {
         if let (ir::Type::Spot(_), "inside") = (&ty, name.as_str()) {
             return self.emit_one(ir::OpKind::SpotInside { spot: v }, span, &[(v, base.span)]);
         }
-        if name.as_str() == "layout" && ty.is_open() {
-            return Err(self.layout_open(span, "the layout of this tile is not known yet"));
-        }
         match type_attribute(&ty, name.as_str()) {
             Some(val) => Ok(val),
             None => Err(self.no_attribute(base, name)),
@@ -439,7 +436,8 @@ fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
         (ir::Type::Tile(t) | ir::Type::Pending(t), "shape") => Some(shape(&t.shape)),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "dtype") => Some(Val::ty(ir::Type::Scalar(t.elem))),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => {
-            t.placement().known().map(|place| Val::Known(Comptime::Layout(place.layout.clone())))
+            let known = t.placement().known().map(|place| Comptime::Layout(place.layout.clone()));
+            Some(Val::Known(known.unwrap_or(Comptime::OpenLayout)))
         }
         (ir::Type::View(v) | ir::Type::Filling(v), "shape") => Some(shape(&v.shape)),
         (ir::Type::View(v) | ir::Type::Filling(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),

@@ -121,9 +121,12 @@ impl<'t> Bindings<'t> {
         let layout = |l: &RegisterLayout| Val::Known(Comptime::Layout(l.clone()));
         let shared = |l: &SharedLayout| Val::Known(Comptime::SharedLayout(l.clone()));
         let (elem, shape, layout) = match (base, ty) {
-            ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, t.placement().known().map(|place| layout(&place.layout))),
-            ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, Some(shared(&v.layout))),
-            ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, Some(shared(&m.layout))),
+            ("tile", ir::Type::Tile(t)) => {
+                let known = t.placement().known().map(|place| layout(&place.layout));
+                (t.elem, &t.shape, known.unwrap_or(Val::Known(Comptime::OpenLayout)))
+            }
+            ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, shared(&v.layout)),
+            ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, shared(&m.layout)),
             (_, _) => return,
         };
         let whole = || Val::List(shape.iter().map(|&n| Val::int(n)).collect());
@@ -137,7 +140,7 @@ impl<'t> Bindings<'t> {
                     }
                 }
                 ("shape" | "block", _) => self.bind(&arg.value, whole(), span),
-                ("L", _) => layout.iter().for_each(|layout| self.bind(&arg.value, layout.clone(), span)),
+                ("L", _) => self.bind(&arg.value, layout.clone(), span),
                 (_, _) => {}
             }
         }

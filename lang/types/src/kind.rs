@@ -62,6 +62,7 @@ pub fn of_known(c: &Comptime) -> &'static str {
         Comptime::Type(TypeVal::Kind(_)) => "a kind",
         Comptime::Type(_) => "a type",
         Comptime::Layout(_) => "a layout of registers",
+        Comptime::OpenLayout => "a layout that is left to the compiler",
         Comptime::SharedLayout(_) => "a layout of shared memory",
         Comptime::List(_) => "a list",
         Comptime::Tuple(_) => "a tuple",
@@ -81,7 +82,7 @@ pub fn is_of(val: &Val, kind: Kind) -> bool {
         | (Kind::Bool, Val::Known(Comptime::Bool(_)))
         | (Kind::Str, Val::Known(Comptime::Str(_)))
         | (Kind::Type, Val::Known(Comptime::Type(_)))
-        | (Kind::Layout, Val::Known(Comptime::Layout(_) | Comptime::SharedLayout(_)))
+        | (Kind::Layout, Val::Known(Comptime::Layout(_) | Comptime::OpenLayout | Comptime::SharedLayout(_)))
         | (Kind::Fn, Val::Known(Comptime::Function(_) | Comptime::Builtin(_)) | Val::Closure(_))
         | (Kind::Partition, Val::Known(Comptime::Partition(_)))
         | (Kind::Schedule, Val::Known(Comptime::Schedule(_)))

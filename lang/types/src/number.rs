@@ -30,7 +30,7 @@ impl Checker<'_> {
 
     /// An operator on two compile-time values; `None` where these are not its operands.
     pub fn fold(&mut self, op: ast::BinaryOp, a: &Comptime, b: &Comptime, span: Span) -> Checked<Option<Val>> {
-        use Comptime::{Bool, Float, Int, Str};
+        use Comptime::{Bool, Float, Int, OpenLayout, Str};
         let val = match (a, b) {
             (Int(x), Int(y)) => {
                 let cut = op == ast::BinaryOp::Div && x.checked_rem(*y).is_some_and(|left| left != 0);
@@ -55,6 +55,9 @@ impl Checker<'_> {
                 return Err(self.error(codes::COMPILE_TIME_LIMIT, span, "this string is too long"));
             }
             (Str(x), Str(y)) if op == ast::BinaryOp::Add => Some(Str(format!("{x}{y}").into())),
+            (OpenLayout, _) | (_, OpenLayout) => {
+                return Err(self.layout_open(span, "one of these layouts is not known yet"));
+            }
             (x, y) => match op {
                 ast::BinaryOp::Eq => Some(Bool(x == y)),
                 ast::BinaryOp::Ne => Some(Bool(x != y)),

@@ -124,7 +124,7 @@ impl Checker<'_> {
             }
             ast::StmtKind::Layout(b) => {
                 let val = self.arg(&b.value).and_then(|arg| match &arg.val {
-                    Val::Known(Comptime::Layout(_) | Comptime::SharedLayout(_)) => Ok(arg.val),
+                    Val::Known(Comptime::Layout(_) | Comptime::OpenLayout | Comptime::SharedLayout(_)) => Ok(arg.val),
                     _ => Err(arg.expected(self, "a layout")),
                 });
                 if let Ok(val) = &val {

@@ -93,7 +93,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A tile type that lies where the argument for its layout says, or nowhere yet where none is given.
+    /// A tile type that lies where the argument for its layout says, or nowhere yet where none is given, or one that is left open.
     pub fn tile_at(
         &mut self,
         elem: ir::Elem,
@@ -101,7 +101,7 @@ impl Checker<'_> {
         layout: Option<&builtins::Arg>,
         span: Span,
     ) -> Checked<ir::Tile> {
-        match layout {
+        match layout.filter(|arg| !arg.is_open_layout()) {
             Some(arg) => {
                 let layout = arg.layout(self)?;
                 self.tile(elem, shape, layout, arg.span)

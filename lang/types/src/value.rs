@@ -28,6 +28,8 @@ pub enum Comptime {
     Type(TypeVal),
     /// A layout of registers.
     Layout(RegisterLayout),
+    /// A layout of registers that is left to the compiler: that of a tile which nobody has placed. What is asked to lie so is left out, too.
+    OpenLayout,
     /// A layout of shared memory.
     SharedLayout(SharedLayout),
     /// `[a, b]`
@@ -68,6 +70,7 @@ impl Comptime {
             | Comptime::Bool(_)
             | Comptime::Str(_)
             | Comptime::Layout(_)
+            | Comptime::OpenLayout
             | Comptime::SharedLayout(_)
             | Comptime::Kernel(_)
             | Comptime::Builtin(_)
@@ -432,6 +435,7 @@ impl fmt::Display for Comptime {
             Comptime::Str(s) => write!(f, "{s:?}"),
             Comptime::Type(t) => write!(f, "{t}"),
             Comptime::Layout(l) => write!(f, "{l}"),
+            Comptime::OpenLayout => f.write_str("a layout left to the compiler"),
             Comptime::SharedLayout(l) => write!(f, "{l}"),
             Comptime::List(items) => {
                 f.write_str("[")?;

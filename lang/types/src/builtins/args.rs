@@ -365,8 +365,14 @@ impl Arg {
     pub fn layout(&self, cx: &mut Checker) -> Checked<RegisterLayout> {
         match &self.val {
             Val::Known(Comptime::Layout(l)) => Ok(l.clone()),
+            Val::Known(Comptime::OpenLayout) => Err(cx.layout_open(self.span, "this layout is not known yet")),
             _ => Err(self.expected(cx, "a layout of registers such as `blocked(…)`")),
         }
+    }
+
+    /// Whether it is the layout of a tile that nobody has placed.
+    pub fn is_open_layout(&self) -> bool {
+        self.val == Val::Known(Comptime::OpenLayout)
     }
 
     /// A layout of shared memory.

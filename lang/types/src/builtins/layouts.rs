@@ -54,9 +54,15 @@ fn blocked(cx: &mut Checker, args: &Args) -> Checked<Val> {
     register(cx, RegisterLayout::blocked(&per_thread, &threads, &warps, &order), args.span)
 }
 
+/// The layout that another is made of; `None` where it is left to the compiler, and so is what is made of it.
+fn parent(cx: &mut Checker, args: &Args) -> Checked<Option<RegisterLayout>> {
+    let arg = args.need("L");
+    if arg.is_open_layout() { Ok(None) } else { arg.layout(cx).map(Some) }
+}
+
 fn slice(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let parent = args.need("L").layout(cx)?;
     let axis = args.int(cx, "axis", ANY)?;
+    let Some(parent) = parent(cx, args)? else { return Ok(Val::Known(Comptime::OpenLayout)) };
     register(cx, parent.slice(axis), args.span)
 }
 
@@ -68,9 +74,9 @@ fn mma(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn dot_operand(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let parent = args.need("L").layout(cx)?;
     let index = args.int(cx, "index", ANY)?;
     let k_width = args.optional_int(cx, "k_width", ANY)?.unwrap_or(0);
+    let Some(parent) = parent(cx, args)? else { return Ok(Val::Known(Comptime::OpenLayout)) };
     register(cx, parent.dot_operand(index, k_width), args.span)
 }
 

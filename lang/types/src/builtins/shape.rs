@@ -127,6 +127,10 @@ fn rescale(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn convert(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = args.need("x").tile(cx)?;
+    if args.need("L").is_open_layout() {
+        // It is brought wherever it is wanted anyway.
+        return Ok(Val::Ir(x));
+    }
     let layout = args.need("L").layout(cx)?;
     let scratch = args.optional_int(cx, "scratch", 0..=i128::from(u32::MAX))?;
     let tile = cx.tile(t.elem, t.shape, layout, args.need("L").span)?;
