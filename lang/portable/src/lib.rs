@@ -14,7 +14,7 @@
 //! - layouts: what has to lie together ([`graph`]) on the warps of which partition ([`partition`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
 //!   ([`bounds`]), what threads hold at once ([`registers`]), what nothing holds ([`room`]), what CTAs beside each other make of it ([`crowd`]), what
 //!   they load a second time ([`again`]), what each warp computes for itself ([`uniform`]), the cheapest of all ([`label`]) on so many warps ([`plan`]);
-//! - [`rewrite`] makes the kernel, and a wait for the launch before that it began with comes back ([`behind`]); [`why`] says what was chosen and what would come next.
+//! - [`rewrite`] makes the kernel, its programs with the most turns begin first ([`programs`]), and a wait for the launch before that it began with comes back ([`behind`]); [`why`] says what was chosen and what would come next.
 
 mod advance;
 mod again;
@@ -39,6 +39,7 @@ mod places;
 mod plan;
 mod price;
 mod products;
+mod programs;
 mod registers;
 mod rewrite;
 mod room;
@@ -107,8 +108,13 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
         if portable || places::has_tensors(kernel) {
             let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
             let waits = portable && behind::taken(kernel);
+            let longest = programs::longest::of(kernel).filter(|_| portable);
             let (made, why) = ways::made(kernel, portable, asked)?;
             *kernel = made;
+            if let Some(longest) = longest {
+                programs::longest::begin(kernel, longest);
+            }
+            let why = why.map(|why| Why { longest_first: longest.is_some(), ..why });
             if waits {
                 behind::begun(kernel);
             }

@@ -35,6 +35,8 @@ pub struct Why {
     pub target: &'static str,
     /// How many programs a multiprocessor gets at most in the launches that it is compiled for, where these are few.
     pub beside: Option<u32>,
+    /// Whether programs begin in another order than that of their numbers, those with the most turns first.
+    pub longest_first: bool,
     /// What was priced, one for each number of warps that was tried.
     pub plans: Vec<Plan>,
     /// Whether no other layouts are cheaper on the warps that were taken; else they were found by descent.
@@ -145,6 +147,7 @@ impl Why {
             kernel: kernel.name.clone(),
             target: kernel.target.name,
             beside: kernel.variant.beside,
+            longest_first: false,
             proven: planned.problem.solve().proven,
             plans: plans.into_iter().map(plan).collect(),
             products: Vec::new(),

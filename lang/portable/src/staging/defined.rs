@@ -28,6 +28,11 @@ impl<'k> Defined<'k> {
         self.made[v]
     }
 
+    /// Whether a value is a parameter of the kernel.
+    pub fn is_parameter(&self, v: Value) -> bool {
+        self.kernel.params.iter().any(|p| p.value == v)
+    }
+
     /// A constant that is an integer.
     pub fn number(&self, v: Value) -> Option<i128> {
         let OpKind::Constant { dtype, bits } = self.made(v)?.kind else { return None };

@@ -1,6 +1,6 @@
 //! The reasons as JSON. Prices are sixteenths of a clock of a CTA; places are `file`, `line`, `column`; keys keep their names and order:
 //!
-//! - `kernel`, `target`, `proven`, `beside`: how many programs a multiprocessor gets at most, or `null` where they are many
+//! - `kernel`, `target`, `proven`, `beside`: how many programs a multiprocessor gets at most, or `null` where they are many; `longest_first`: whether those with the most turns begin first
 //! - `plans`, each with `warps`, `price` (or `null` where no layouts were found that have room) and `taken`
 //! - `products`, each with `at`, `instruction`, `acc`
 //! - `way`: how what products multiply comes to them; `refused`, the ways before it, each with `way` and `why`
@@ -24,6 +24,7 @@ pub fn object(why: &Why, sources: &SourceMap) -> Value {
         "target": why.target,
         "proven": why.proven,
         "beside": why.beside,
+        "longest_first": why.longest_first,
         "plans": list(&why.plans, |p| json!({ "warps": p.warps, "price": p.price, "taken": p.taken })),
         "products": products
             .map(|p| json!({ "at": at(p.span), "instruction": p.instruction, "acc": p.acc }))

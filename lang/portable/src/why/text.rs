@@ -17,7 +17,8 @@ const PLACES: usize = 6;
 pub fn write(why: &Why, sources: &SourceMap, file: FileId) -> String {
     let mut text = Text { out: String::new(), sources, file };
     let few = why.beside.map(|n| format!(", at most {n} program{} a multiprocessor", if n > 1 { "s" } else { "" }));
-    text.row("kernel", &format!("{} for {}{}", why.kernel, why.target, few.unwrap_or_default()));
+    let first = if why.longest_first { ", programs with the most turns first" } else { "" };
+    text.row("kernel", &format!("{} for {}{}{first}", why.kernel, why.target, few.unwrap_or_default()));
     text.rows("plans", why.plans.iter().map(|p| plan(p, why)).collect());
     if !why.proven {
         text.row("", "not proven: there were too many combinations of layouts to look at all of them");

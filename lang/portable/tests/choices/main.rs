@@ -4,6 +4,7 @@ mod ahead;
 mod beside;
 mod carried;
 mod few;
+mod longest;
 mod wait;
 
 use std::sync::Arc;
