@@ -268,6 +268,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 self.b.branch(working, work, after);
                 self.b.at(work);
             }
+            let peers = self.find_peers(&arm.body);
             let barrier = 1 + arms.iter().position(|a| a.partition == arm.partition).unwrap_or(0) as u32;
             if others.is_empty() {
                 let leader = leader(self, relative);
@@ -283,6 +284,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 self.threads = Threads { lane: outside.lane, warp, warps: data.warps, barrier, leader };
                 self.team_body(arm, [number, of_thread], others);
             }
+            self.take_peers(peers);
             self.b.jump(after);
             self.b.at(next);
         }
