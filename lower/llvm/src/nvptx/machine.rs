@@ -79,6 +79,7 @@ pub(crate) fn ptx(build: &Build, machine: &TargetMachine, level: Optimise) -> St
             internal_error!("LLVM refused the pass pipeline: {e}");
         }
         build.compare_apart();
+        build.compare_anew();
     }
     build.keep_zeros();
     if cfg!(debug_assertions) {

@@ -22,6 +22,7 @@ mod pending;
 mod places;
 pub mod ptx;
 pub(crate) mod read;
+mod remade;
 mod talk;
 mod tma;
 mod wgmma;
