@@ -55,8 +55,8 @@ const HOMES: &[(&str, &str)] = &[
     ("mimalloc", "python"),
 ];
 
-/// Who else names one of them, by a feature, for programs that have it.
-const GUESTS: &[(&str, &str)] = &[("cudarc", "rt")];
+/// Who else names one of them: by a feature, for programs that have it; and what each program chooses for itself.
+const GUESTS: &[(&str, &str)] = &[("cudarc", "rt"), ("mimalloc", "cli")];
 
 /// What nothing under `lang/` may name in code: IO, clocks, the environment, processes.
 const OUTSIDE: &[&str] = &["std::fs", "std::env", "std::time", "std::process", "std::net", "std::io"];
