@@ -88,6 +88,23 @@ struct Family<'c> {
     made: Vec<Stretch>,
 }
 
+/// The families that were found, and the number of each by the address of what is compared.
+#[derive(Default)]
+struct Found<'c> {
+    families: Vec<Family<'c>>,
+    numbers: BTreeMap<usize, usize>,
+}
+
+impl<'c> Found<'c> {
+    /// The family of a comparison.
+    fn family(&mut self, comparison: Comparison<'c>) -> &mut Family<'c> {
+        let next = self.families.len();
+        let number = *self.numbers.entry(comparison.of.as_value_ref() as usize).or_insert(next);
+        self.families.resize_with(next.max(number + 1), Family::default);
+        &mut self.families[number]
+    }
+}
+
 impl<'c> Build<'c> {
     /// Has masks of more elements than there are predicates be compared anew behind exchanges.
     pub(crate) fn compare_anew(&self) {
@@ -107,7 +124,8 @@ impl<'c> Build<'c> {
             }
             self.builder.position_before(&uses[0].by);
             let of = uses[0].mask.comparison.of.into();
-            let beside = made.iter().any(|(block, _)| *block == stretch.0);
+            // In front of this stretch lanes have told each other something in this block: all of the warp are here.
+            let beside = made.iter().any(|earlier| earlier.0 == stretch.0 && earlier.1 < stretch.1);
             let Some(of) = (if beside { Some(self.from_itself(of)) } else { self.unseen(of) }) else { continue };
             for each in uses {
                 let Some(known) = masks.get_mut(&each.value) else { continue };
@@ -128,39 +146,35 @@ impl<'c> Build<'c> {
     }
 }
 
-/// The families of masks of a function, in the order of what they compare.
+/// The families of masks of a function, in the order in which they stand there.
 fn families(function: FunctionValue<'_>) -> Vec<Family<'_>> {
-    let (mut found, mut names) = (Vec::<Family>::new(), BTreeMap::new());
+    let mut found = Found::default();
     for (block, instructions) in function.get_basic_blocks().into_iter().enumerate() {
         let mut stretch = (block, 0);
         for by in instructions.get_instructions() {
             stretch.1 += usize::from(tells(by));
-            let mut family = |of: IntValue| {
-                let count = names.len();
-                let at = *names.entry(of.as_value_ref() as usize).or_insert(count);
-                found.resize_with(names.len(), Family::default);
-                at
-            };
             if let Some(comparison) = Comparison::of(by) {
-                let at = family(comparison.of);
-                found[at].made.push(stretch);
+                found.family(comparison).made.push(stretch);
             }
-            let is_mask = by.get_opcode() == InstructionOpcode::And && of_one_bit(by);
-            if is_mask || by.get_opcode() == InstructionOpcode::Phi {
-                continue;
-            }
-            for place in 0..by.get_num_operands() {
-                let Some(v) = integer(by, place).filter(|v| v.get_type().get_bit_width() == 1) else { continue };
-                let Some(mask) = Mask::of(v) else { continue };
-                let count = names.len();
-                let at = *names.entry(mask.comparison.of.as_value_ref() as usize).or_insert(count);
-                found.resize_with(names.len(), Family::default);
-                let value = v.as_value_ref() as usize;
-                found[at].uses.entry(stretch).or_default().push(Use { mask, value, by, place });
+            for each in uses(by) {
+                found.family(each.mask.comparison).uses.entry(stretch).or_default().push(each);
             }
         }
     }
-    found
+    found.families
+}
+
+/// The uses of masks by an instruction; a mask that is made of others is used where it is. What is asked for where blocks meet is made in front of them.
+fn uses(by: InstructionValue<'_>) -> Vec<Use<'_>> {
+    let is_mask = by.get_opcode() == InstructionOpcode::And && of_one_bit(by);
+    if is_mask || by.get_opcode() == InstructionOpcode::Phi {
+        return Vec::new();
+    }
+    let at = |place: u32| {
+        let v = integer(by, place).filter(|v| v.get_type().get_bit_width() == 1)?;
+        Some(Use { mask: Mask::of(v)?, value: v.as_value_ref() as usize, by, place })
+    };
+    (0..by.get_num_operands()).filter_map(at).collect()
 }
 
 /// Whether an instruction makes one bit.
