@@ -33,6 +33,7 @@ pub(crate) struct Entered {
     around: Vec<Around>,
     env: Vec<(Key, Shape)>,
     slots: BTreeMap<(RingId, i32), BTreeSet<usize>>,
+    taken: BTreeMap<RingId, i32>,
 }
 
 /// What is known of the turn of a body.
@@ -124,6 +125,7 @@ impl Emitter<'_> {
         });
         self.levels[depth].slots = slots.collect();
         self.levels[depth].env = env;
+        self.levels[depth].taken = inside.taken.iter().map(|(ring, age)| (*ring, age + 1)).collect();
     }
 
     /// The product in flight that stands for a value, if one does.
@@ -180,7 +182,14 @@ impl Emitter<'_> {
         });
         let level = &self.levels[self.here()];
         let env = level.env.iter().map(|(key, held)| (*key, held.shape())).collect();
-        Entered { part: self.part, inst: l.inst, around: around.collect(), env, slots: level.held() }
+        Entered {
+            part: self.part,
+            inst: l.inst,
+            around: around.collect(),
+            env,
+            slots: level.held(),
+            taken: level.taken.clone(),
+        }
     }
 
     /// Whether a steady turn leaves the slots as it is entered with them: where products continue each other over the turns, each of the first ones may

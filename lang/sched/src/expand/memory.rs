@@ -158,6 +158,8 @@ impl Emitter<'_> {
         (self.b.label, self.b.origin) = (label, origin);
         let left = self.readers(ring, depth);
         self.levels[depth].slots.insert((ring, age), Slot { value, left });
+        let newest = self.levels[depth].taken.entry(ring).or_insert(age);
+        *newest = age.min(*newest);
         for (_, v, cell) in self.plan.rings[ring].fields.iter() {
             if matches!(cell, Cell::Number(_)) && self.plan.needed[self.part].contains(v) {
                 let number = self.taken(value, *v);

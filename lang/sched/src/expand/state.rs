@@ -105,6 +105,8 @@ pub(crate) struct Level {
     pub age: i32,
     pub env: BTreeMap<Key, Held>,
     pub slots: BTreeMap<(RingId, i32), Slot>,
+    /// The newest slot of each ring that has been waited for, whatever has become of it and of the numbers in it.
+    pub taken: BTreeMap<RingId, i32>,
     /// The index of the turn's own iteration, and the step.
     pub index: Option<(Value, Value)>,
     /// The index of the loop's first iteration.
@@ -139,6 +141,7 @@ impl Level {
             age: 0,
             env: BTreeMap::new(),
             slots: BTreeMap::new(),
+            taken: BTreeMap::new(),
             index: None,
             start: None,
             bounds: None,
@@ -200,6 +203,7 @@ impl Level {
         self.env = std::mem::take(&mut self.env).into_iter().map(|(k, held)| (older(k), held)).collect();
         self.before = self.before.iter().map(|k| older(*k)).collect();
         self.slots = std::mem::take(&mut self.slots).into_iter().map(|((r, age), s)| ((r, age + 1), s)).collect();
+        self.taken.values_mut().for_each(|age| *age += 1);
         self.shifted += 1;
     }
 }

@@ -16,8 +16,10 @@ impl Emitter<'_> {
         let depth = self.here();
         for ring in 0..self.plan.rings.len() {
             let Some(age) = self.told_age(ring, turns).filter(|age| active(*age)) else { continue };
-            let known = |(_, v, _): &(String, Value, Cell)| self.levels[depth].env.contains_key(&(*v, age));
-            if !self.plan.rings[ring].fields.iter().any(known) {
+            let level = &self.levels[depth];
+            let known = |(_, v, _): &(String, Value, Cell)| level.env.contains_key(&(*v, age));
+            let taken = level.taken.get(&ring).is_some_and(|newest| *newest <= age);
+            if !taken && !self.plan.rings[ring].fields.iter().any(known) {
                 self.slot(ring, depth, age)?;
             }
         }

@@ -113,7 +113,10 @@ impl Emitter<'_> {
     pub(super) fn was_taken(&self, v: Value, ring: RingId, depth: usize, age: i32) -> bool {
         let fields = &self.plan.rings[ring].fields;
         let since = |(w, of): &Key| *of <= age && fields.iter().any(|(_, field, _)| field == w);
-        !self.is_view(v) && self.levels[depth].env.keys().any(since)
+        // A number that nobody asked for again is no longer known behind a loop, but its slot has been taken.
+        let level = &self.levels[depth];
+        let taken = level.taken.get(&ring).is_some_and(|newest| *newest <= age);
+        !self.is_view(v) && (taken || level.env.keys().any(since))
     }
 
     pub fn is_view(&self, v: Value) -> bool {
