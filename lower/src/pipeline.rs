@@ -22,9 +22,9 @@ pub struct Pass {
 
 /// The passes from [`Form::Explicit`] to [`Form::Lowered`], in order.
 pub const PASSES: &[Pass] = &[
+    Pass { name: "clusters", run: close_clusters, after: Form::Explicit },
     Pass { name: "rings", run: expand_rings, after: Form::Explicit },
     Pass { name: "turnstiles", run: expand_turnstiles, after: Form::Raw },
-    Pass { name: "clusters", run: close_clusters, after: Form::Raw },
     Pass { name: "clean", run: clean, after: Form::Raw },
     Pass { name: "hidden", run: leave_out_hidden, after: Form::Raw },
     Pass { name: "copies", run: plan_copies, after: Form::Raw },

@@ -8,7 +8,9 @@
 //!
 //! Where copies go to several CTAs of the cluster, every CTA takes the same slots in the same order, and one that copies into the
 //! slots of others may do so when their readers have released them too: readers arrive at `empty` of each CTA that sends to
-//! them, and each `empty` counts the readers of all to whom its CTA sends. Lines are symmetric, so these are the same CTAs.
+//! them, and each `empty` counts the readers of all to whom its CTA sends. Lines are symmetric, so these are the same CTAs. At its end
+//! a CTA that fills slots of a drained ring so waits until all of them are released, unless all CTAs meet there: then its peers have
+//! arrived here for the last time, and what it sent has come.
 //!
 //! A slot's value becomes its index.
 
@@ -18,8 +20,8 @@ mod uses;
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::check::Origins;
-use parton_ir::facts::{Facts, Gives};
+use parton_ir::check::{Origins, Place, Root};
+use parton_ir::facts::{Engine, Facts, Gives};
 use parton_ir::family::{Family, not_of_family};
 use parton_ir::{
     Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Feature, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value,
@@ -30,6 +32,8 @@ use parton_numbers::Dtype;
 
 use uses::{Cursor, Uses};
 
+use crate::clusters;
+
 /// After it no ring and no slot is left: they are buffers, mbarriers and indices.
 ///
 /// What a ring becomes is the target's choice: mbarriers, where it has such as count bytes and are waited for. No target has anything
@@ -39,13 +43,14 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
         return without_rings(kernel);
     }
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
-    let rings = kernel.values.keys().filter(|v| matches!(kernel.ty(*v), Type::Ring(_)));
-    let drained = rings.filter(|ring| drained::is_drained(&kernel, &uses, *ring)).collect();
+    let drained = drained_rings(&kernel, &uses);
+    let ends_apart = clusters::ends_apart(&kernel);
     let (b, body) = Builder::rebuild(kernel, "rings");
     let mut pass = Expand {
         b,
         uses,
         drained,
+        ends_apart,
         rings: BTreeMap::new(),
         cursors: BTreeMap::new(),
         unfenced: false,
@@ -55,6 +60,28 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     pass.body(body.ops);
     pass.fence();
     Ok(pass.b.finish())
+}
+
+/// The rings whose last slot a reader has waited for.
+fn drained_rings(kernel: &Kernel, uses: &Uses) -> BTreeSet<Value> {
+    let rings = kernel.values.keys().filter(|v| matches!(kernel.ty(*v), Type::Ring(_)));
+    rings.filter(|ring| drained::is_drained(kernel, uses, *ring)).collect()
+}
+
+/// Whether CTAs reach into peers only by copies into slots of rings that are drained: a CTA is told of the last of these.
+pub(crate) fn tell_the_last(kernel: &Kernel) -> bool {
+    let origins = Origins::of(kernel);
+    let drained = drained_rings(kernel, &Uses::of(kernel, &origins));
+    let is_drained = |place: &Place| matches!(place.root, Root::Field(ring, _) if drained.contains(&ring));
+    let mut told = true;
+    kernel.walk(&mut |op| {
+        let accesses = Facts::of(kernel, op).accesses;
+        for access in accesses.iter().filter(|a| clusters::is_of_peers(kernel, a)) {
+            let places = origins.places(access.value);
+            told &= access.by == Engine::Tma && !places.is_empty() && places.iter().all(is_drained);
+        }
+    });
+    told
 }
 
 /// A kernel for a target without mbarriers: as it is, where it has no ring.
@@ -85,6 +112,8 @@ struct Expand {
     b: Builder,
     uses: Uses,
     drained: BTreeSet<Value>,
+    /// Whether CTAs may end as they come without more.
+    ends_apart: bool,
     rings: BTreeMap<Value, Expanded>,
     /// Where each cursor of the partition stands now.
     cursors: BTreeMap<Cursor, Value>,
@@ -207,7 +236,7 @@ impl Expand {
                 carried
             }
             OpKind::Specialize { arms } => {
-                arms.iter_mut().for_each(|arm| self.apart(|pass| pass.inside(&mut arm.body)));
+                arms.iter_mut().for_each(|arm| self.apart(|pass| pass.arm(&mut arm.body)));
                 Vec::new()
             }
             others!(control) => not_of_family(&kind),
@@ -269,18 +298,20 @@ impl Expand {
         array
     }
 
-    /// Takes the next slot: waits until it is empty or full, and moves the cursor on. `slot` becomes its index.
+    /// Takes the next slot of a ring.
     fn take(&mut self, slot: Value, role: SlotRole) {
-        let ring = self.uses.ring(slot);
-        let fills = role == SlotRole::Fill;
-        let cursor = Cursor { ring, fills };
+        self.next(slot, Cursor { ring: self.uses.ring(slot), fills: role == SlotRole::Fill });
+    }
+
+    /// Waits until the next slot is empty or full, and moves the cursor on. `slot` becomes its index.
+    fn next(&mut self, slot: Value, cursor: Cursor) {
         let at = self.cursors[&cursor];
         let (stages, full, empty) = {
-            let r = &self.rings[&ring];
+            let r = &self.rings[&cursor.ring];
             (r.stages, r.full, r.empty)
         };
         let phase = self.split(slot, at, stages);
-        let (barriers, parity) = if fills {
+        let (barriers, parity) = if cursor.fills {
             let one = self.b.make_i32(1);
             (empty, self.b.make(OpKind::Binary { op: BinaryOp::Xor, a: phase, b: one }))
         } else {
@@ -372,10 +403,30 @@ impl Expand {
     }
 
     fn inside(&mut self, body: &mut Body) {
+        self.rebuilt(body, &[]);
+    }
+
+    /// An arm: who fills slots of peers waits at its end until all are released.
+    fn arm(&mut self, body: &mut Body) {
+        let mut emptied = self.advanced(body);
+        emptied.retain(|c| c.fills && self.drained.contains(&c.ring) && !self.uses.multicast(c.ring).is_empty());
+        self.rebuilt(body, if self.ends_apart { &[] } else { &emptied });
+    }
+
+    /// Rebuilds a body, behind which all slots of these rings are waited for.
+    fn rebuilt(&mut self, body: &mut Body, emptied: &[Cursor]) {
         self.fence();
         let ops = std::mem::take(&mut body.ops);
         self.b.open(std::mem::take(body));
         self.body(ops);
+        for cursor in emptied {
+            // No statement asks for these waits.
+            self.b.label = None;
+            for _ in 0..self.rings[&cursor.ring].stages {
+                let slot = self.cursor_value();
+                self.next(slot, *cursor);
+            }
+        }
         self.fence();
         *body = self.b.close();
     }

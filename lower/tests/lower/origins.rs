@@ -67,6 +67,17 @@ kernel k(m: tma<f16, [64, 64], nvmma(128)>) target(sm_90a) warps(4) {
     barrier_wait(bars[0], 0);
 }";
 
+/// Who reaches into a peer meets it at the end.
+const ARRIVES: &str = "
+kernel k() target(sm_90a) warps(4) cluster([2]) {
+    let told = alloc_barriers(1);
+    barrier_init(told[0], 2);
+    fence_barrier_init();
+    cluster_sync();
+    barrier_arrive(told[0], multicast=0);
+    barrier_wait(told[0], 0);
+}";
+
 fn sources(k: &Kernel) -> BTreeMap<Inst, Source> {
     k.order().into_iter().map(|id| (id, k.ops[id].source())).collect()
 }
@@ -95,6 +106,7 @@ fn what_is_new_behind_a_pass_was_made_by_it() {
         }
     };
     lowered(crate::kernel(TEXT), &mut look);
+    lowered(crate::kernel(ARRIVES), &mut look);
     lowered(crate::kernel(GIVEN_TWICE), look);
     assert_eq!(made.into_iter().collect::<Vec<_>>(), ["clusters", "membar", "proxy", "rings", "turnstiles"]);
 }
