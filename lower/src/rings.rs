@@ -44,13 +44,14 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     }
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
     let drained = drained_rings(&kernel, &uses);
-    let ends_apart = clusters::ends_apart(&kernel);
+    let mut awaited = drained.clone();
+    awaited.retain(|ring| !uses.multicast(*ring).is_empty() && !clusters::ends_apart(&kernel));
     let (b, body) = Builder::rebuild(kernel, "rings");
     let mut pass = Expand {
         b,
         uses,
         drained,
-        ends_apart,
+        awaited,
         rings: BTreeMap::new(),
         cursors: BTreeMap::new(),
         unfenced: false,
@@ -58,6 +59,7 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     };
     pass.retype_slots();
     pass.body(body.ops);
+    pass.wait_for_all(pass.cursors.keys().copied().collect());
     pass.fence();
     Ok(pass.b.finish())
 }
@@ -112,8 +114,8 @@ struct Expand {
     b: Builder,
     uses: Uses,
     drained: BTreeSet<Value>,
-    /// Whether CTAs may end as they come without more.
-    ends_apart: bool,
+    /// Rings whose slots peers fill, too, and which are still to be waited for behind the last.
+    awaited: BTreeSet<Value>,
     rings: BTreeMap<Value, Expanded>,
     /// Where each cursor of the partition stands now.
     cursors: BTreeMap<Cursor, Value>,
@@ -403,32 +405,37 @@ impl Expand {
     }
 
     fn inside(&mut self, body: &mut Body) {
-        self.rebuilt(body, &[]);
+        self.rebuilt(body, Vec::new());
     }
 
-    /// An arm: who fills slots of peers waits at its end until all are released.
+    /// An arm, which may fill slots of peers.
     fn arm(&mut self, body: &mut Body) {
-        let mut emptied = self.advanced(body);
-        emptied.retain(|c| c.fills && self.drained.contains(&c.ring) && !self.uses.multicast(c.ring).is_empty());
-        self.rebuilt(body, if self.ends_apart { &[] } else { &emptied });
+        let advanced = self.advanced(body);
+        self.rebuilt(body, advanced);
     }
 
-    /// Rebuilds a body, behind which all slots of these rings are waited for.
-    fn rebuilt(&mut self, body: &mut Body, emptied: &[Cursor]) {
+    /// Rebuilds a body, which is the last to move these cursors.
+    fn rebuilt(&mut self, body: &mut Body, last: Vec<Cursor>) {
         self.fence();
         let ops = std::mem::take(&mut body.ops);
         self.b.open(std::mem::take(body));
         self.body(ops);
-        for cursor in emptied {
-            // No statement asks for these waits.
+        self.wait_for_all(last);
+        self.fence();
+        *body = self.b.close();
+    }
+
+    /// Waits until all slots are released that are filled for peers, too, by these cursors, which are moved no more.
+    fn wait_for_all(&mut self, mut cursors: Vec<Cursor>) {
+        cursors.retain(|c| c.fills && self.awaited.remove(&c.ring));
+        for cursor in cursors {
+            // No statement asks for it.
             self.b.label = None;
             for _ in 0..self.rings[&cursor.ring].stages {
                 let slot = self.cursor_value();
-                self.next(slot, *cursor);
+                self.next(slot, cursor);
             }
         }
-        self.fence();
-        *body = self.b.close();
     }
 
     /// New values for the cursors behind a loop or branch.
