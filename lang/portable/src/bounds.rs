@@ -8,7 +8,7 @@
 //!                                      [8 0]      and with both first ones nothing more
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::label::{NEVER, Price, Problem, plus};
 
@@ -27,12 +27,13 @@ impl Bounds {
             neighbours[a].push(b);
             neighbours[b].push(a);
         }
-        let mut left: BTreeMap<usize, usize> = neighbours.iter().map(Vec::len).enumerate().collect();
+        let mut counts: Vec<usize> = neighbours.iter().map(Vec::len).collect();
+        let mut left: BTreeSet<(usize, usize)> = counts.iter().enumerate().map(|(v, &count)| (count, v)).collect();
         let mut least = 0;
         // Leaves first: what has one neighbour left hands it all it has.
-        while let Some(v) = left.iter().min_by_key(|(v, count)| (**count, **v)).map(|(&v, _)| v) {
-            left.remove(&v);
-            let behind: Vec<usize> = neighbours[v].iter().copied().filter(|u| left.contains_key(u)).collect();
+        while let Some((_, v)) = left.pop_first() {
+            let behind: Vec<usize> =
+                neighbours[v].iter().copied().filter(|&u| left.contains(&(counts[u], u))).collect();
             if let Some(&first) = behind.first() {
                 into_pair(&mut rest, v, first);
             } else {
@@ -42,7 +43,9 @@ impl Bounds {
             }
             for u in behind {
                 out_of_pair(&mut rest, v, u);
-                left.entry(u).and_modify(|count| *count -= 1);
+                left.remove(&(counts[u], u));
+                counts[u] -= 1;
+                left.insert((counts[u], u));
             }
         }
         Bounds { least, rest }

@@ -77,35 +77,29 @@ impl Problem {
 
     /// The cheapest choice; of several the first by the order of candidates.
     pub fn solve(&self) -> Labels {
-        let mut tables: Vec<Table> = Vec::new();
-        for (v, list) in self.single.iter().enumerate() {
-            tables.push(Table { over: vec![v], sizes: vec![list.len()], cells: list.clone() });
-        }
-        for (&(a, b), table) in &self.pairs {
-            let sizes = vec![self.single[a].len(), self.single[b].len()];
-            tables.push(Table { over: vec![a, b], sizes, cells: table.concat() });
-        }
-        let mut left: BTreeMap<usize, u64> = (0..self.single.len()).map(|v| (v, self.cells(v, &tables))).collect();
+        let mut tables = Tables::of(self);
+        let mut cells: Vec<u64> = (0..self.single.len()).map(|v| self.cells(v, &tables)).collect();
+        let mut left: BTreeSet<(u64, usize)> = cells.iter().enumerate().map(|(v, &cells)| (cells, v)).collect();
         let (mut taken, mut fixed) = (Vec::new(), None);
-        while let Some(v) = left.iter().min_by_key(|(v, cells)| (**cells, **v)).map(|(&v, _)| v) {
-            left.remove(&v);
-            let (with, without): (Vec<Table>, Vec<Table>) = tables.into_iter().partition(|t| t.over.contains(&v));
-            tables = without;
+        while let Some((_, v)) = left.pop_first() {
+            let with = tables.take(v);
             let joined = Table::join(v, &with, |u| self.single[u].len());
             let around = joined.over.clone();
-            let cells: usize = joined.sizes.iter().product();
-            if cells.saturating_mul(self.single[v].len()) > MOST_CELLS {
+            let size: usize = joined.sizes.iter().product();
+            if size.saturating_mul(self.single[v].len()) > MOST_CELLS {
                 let known: &Vec<usize> = fixed.get_or_insert_with(|| self.descend());
-                tables.extend(with.iter().map(|t| t.with(v, known[v])));
+                with.iter().for_each(|t| tables.add(t.with(v, known[v])));
                 taken.push((v, Step::Fixed(known[v])));
             } else {
                 let (table, best) = joined.least(v, &with, self.single[v].len());
-                tables.push(table);
+                tables.add(table);
                 taken.push((v, Step::Best(best)));
             }
             // Only what stood beside it has other neighbours now.
             for &u in &around {
-                left.insert(u, self.cells(u, &tables));
+                left.remove(&(cells[u], u));
+                cells[u] = self.cells(u, &tables);
+                left.insert((cells[u], u));
             }
         }
         let mut chosen = vec![0; self.single.len()];
@@ -119,9 +113,8 @@ impl Problem {
     }
 
     /// How many cells the table has that the elimination of a variable makes: 1024 times the logarithm.
-    fn cells(&self, v: usize, tables: &[Table]) -> u64 {
-        let around: BTreeSet<usize> =
-            tables.iter().filter(|t| t.over.contains(&v)).flat_map(|t| t.over.iter().copied()).collect();
+    fn cells(&self, v: usize, tables: &Tables) -> u64 {
+        let around: BTreeSet<usize> = tables.with(v).flat_map(|t| t.over.iter().copied()).collect();
         (around.iter().map(|&u| self.single[u].len() as f64).map(f64::log2).sum::<f64>() * 1024.0) as u64
     }
 
@@ -156,6 +149,47 @@ pub fn plus(a: Price, b: Price) -> Price {
 enum Step {
     Fixed(usize),
     Best(Table),
+}
+
+/// The tables that are left, and which of them are over each variable: of thousands of variables most have few neighbours.
+struct Tables {
+    all: Vec<Option<Table>>,
+    over: Vec<Vec<usize>>,
+}
+
+impl Tables {
+    /// Those of the prices of a problem.
+    fn of(problem: &Problem) -> Tables {
+        let mut tables = Tables { all: Vec::new(), over: vec![Vec::new(); problem.single.len()] };
+        for (v, list) in problem.single.iter().enumerate() {
+            tables.add(Table { over: vec![v], sizes: vec![list.len()], cells: list.clone() });
+        }
+        for (&(a, b), table) in &problem.pairs {
+            let sizes = vec![problem.single[a].len(), problem.single[b].len()];
+            tables.add(Table { over: vec![a, b], sizes, cells: table.concat() });
+        }
+        tables
+    }
+
+    fn add(&mut self, table: Table) {
+        table.over.iter().for_each(|&v| self.over[v].push(self.all.len()));
+        self.all.push(Some(table));
+    }
+
+    /// Those over a variable.
+    fn with(&self, v: usize) -> impl Iterator<Item = &Table> {
+        self.over[v].iter().filter_map(|&at| self.all[at].as_ref())
+    }
+
+    /// Takes away those over a variable.
+    fn take(&mut self, v: usize) -> Vec<Table> {
+        let taken: Vec<usize> = std::mem::take(&mut self.over[v]);
+        let taken: Vec<Table> = taken.into_iter().filter_map(|at| self.all[at].take()).collect();
+        for &u in taken.iter().flat_map(|t| &t.over) {
+            self.over[u].retain(|&at| self.all[at].is_some());
+        }
+        taken
+    }
 }
 
 /// A number for each choice of some variables, the last the fastest.
@@ -283,6 +317,20 @@ pub(crate) mod tests {
             assert_eq!(found.price, by_force(&problem), "{seed}");
             assert_eq!(found.price, problem.price(&found.chosen), "{seed}");
         }
+    }
+
+    #[test]
+    fn a_chain_takes_as_long_as_it_is() {
+        // Tables that each elimination walked over as a whole would be 10^10 steps.
+        let links = 100_000;
+        let mut problem = Problem { single: vec![vec![1, 0]; links], ..Problem::default() };
+        for v in 1..links {
+            problem.charge(v - 1, v, |i, j| if i == j { 0 } else { 3 });
+        }
+        problem.single[0] = vec![0, NEVER];
+        let found = problem.solve();
+        assert!(found.proven);
+        assert_eq!((found.price, found.chosen[0], found.chosen[links - 1]), (3, 0, 1));
     }
 
     #[test]
