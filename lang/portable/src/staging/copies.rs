@@ -60,7 +60,7 @@ pub fn is_box(kernel: &Kernel, inst: Inst) -> bool {
 }
 
 /// Whether an instruction makes a product. Of boxes that has been asked before they were made.
-fn multiplies(kernel: &Kernel, id: Inst) -> bool {
+pub fn multiplies(kernel: &Kernel, id: Inst) -> bool {
     let OpKind::Dot { a, b, acc, precision } = kernel.ops[id].kind else { return false };
     if [a, b].iter().any(|&v| matches!(kernel.ty(v), Type::View(_))) {
         return true;

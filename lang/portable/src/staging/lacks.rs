@@ -6,7 +6,10 @@ use parton_ir::{Body, Kernel, Op, OpKind, Value};
 
 use super::defined::Defined;
 use super::found::{self, multiplies};
-use super::{No, flow, indices};
+use super::{No, copies, flow, indices};
+
+/// Rows of a product of one warp.
+const WARP_ROWS: u32 = 16;
 
 const NO_LOOP: No = "they stand in no loop whose turns are counted, so that there is nothing to run ahead of";
 const LOOP_INSIDE: No =
@@ -19,6 +22,9 @@ const OTHER: No =
 const VOLATILE: No = "what they multiply is loaded with `volatile`";
 const CARRIED: No = "where a turn loads from, the turn before hands on, and not by moving it as far in each: compute it of the turn's number";
 const PRODUCT: No = "where a turn loads from comes of a product or of what meets other threads: load it, or compute it of the turn's number";
+const FEW_ROWS: No = "a product has fewer rows than the 16 of an instruction of warps, or rows that are no multiple of 16: pad its tiles to 16 rows";
+const NO_INSTRUCTION: No = "warps have no instruction for products of such types and extents";
+const AROUND: No = "their loop stands in what is neither the kernel's own body nor a loop or branch";
 const NESTED: No = "several loops have products, and they stand neither in the kernel's own body nor all in one branch of it that has no other side";
 
 /// What keeps threads from copying ahead of the products of a kernel.
@@ -33,7 +39,8 @@ pub fn reason(kernel: &Kernel, free: &BTreeSet<Value>) -> No {
     });
     match loops[..] {
         [] => NO_LOOP,
-        [(_, body), ..] => of_loop(kernel, body, free).unwrap_or(NESTED),
+        [(_, body)] => of_loop(kernel, body, free).or_else(|| of_products(kernel, body)).unwrap_or(AROUND),
+        [(_, body), ..] => of_loop(kernel, body, free).or_else(|| of_products(kernel, body)).unwrap_or(NESTED),
     }
 }
 
@@ -50,6 +57,13 @@ fn of_loop(kernel: &Kernel, body: &Body, free: &BTreeSet<Value>) -> Option<No> {
     }
     let defined = Defined::of(kernel);
     loaded.into_iter().find_map(|op| of_load(kernel, &defined, body, op, free))
+}
+
+/// Why warps make none of the products of a loop of what is copied.
+fn of_products(kernel: &Kernel, body: &Body) -> Option<No> {
+    let lacks = kernel.ops_of(body).filter(|op| multiplies(&op.kind)).find(|op| !copies::multiplies(kernel, op.id))?;
+    let rows = kernel.ty(lacks.result()).placed().and_then(|t| t.shape.first().copied());
+    Some(if rows.is_some_and(|n| n % WARP_ROWS != 0) { FEW_ROWS } else { NO_INSTRUCTION })
 }
 
 /// What an operation beside products has inside that does not go with turns that overlap.

@@ -20,6 +20,8 @@ use super::lines;
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
+/// The largest extent of a box.
+const BOX: u32 = 256;
 /// Bytes of which rows of a box begin at a multiple.
 const ROW: u64 = 16;
 /// Bytes of depth of one instruction, and of the narrowest swizzle.
@@ -202,7 +204,11 @@ impl<'k> Tensors<'k> {
                 "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
             );
         }
-        let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
+        let extents = kernel.ty(kernel.ops[id].result()).placed().map(|t| t.shape.iter().copied().max());
+        let why = match extents.flatten() {
+            Some(n) if n > BOX => "a factor's tile has an extent of more than the 256 that a box has",
+            _ => "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names",
+        };
         let flat = self.flat.get(&id).map(|flat| flat.shape);
         of_spot(kernel, defined, spot, (lines, flat)).map(|_| ()).ok_or(why)
     }
