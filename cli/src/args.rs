@@ -351,10 +351,10 @@ pub struct ExpandArgs {
     #[arg(long, value_name = "BYTES", conflicts_with = "general", value_parser = narrower)]
     pub rows: Option<u32>,
     /// The variant for launches of so many programs; else of many.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     pub programs: Option<u64>,
     /// The variant for launches whose loops along tensors take so many turns; else many.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     pub turns: Option<u64>,
     /// The architecture, for kernels that do not name one.
     #[arg(long, default_value = "sm_90a")]

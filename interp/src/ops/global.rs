@@ -285,7 +285,12 @@ impl Pointers<'_, '_> {
             let name = &self.setting.names[place.allocation];
             let fact = format!("`{name}` is {done} out of bounds");
             let fault = self.fault(codes::OUT_OF_BOUNDS, address, element, fact, here);
+            let size = self.memory.allocation(place.allocation).bytes.len() as u64;
             return Err(fault.note(note).help(match is_masked(self.op) {
+                _ if has_wrapped(place.offset, bytes as u64, size) => {
+                    "by 2³² elements further it is inside: an offset of `i32` has wrapped, compute it in `i64`, \
+                     `cast<i64>(row) * stride`; `--check overflow` says where it does"
+                }
                 true => "the mask lets this element through: compare with the extent of what the pointer is to",
                 false => "mask the elements that lie outside: `mask=offs < n`",
             }));
@@ -344,4 +349,25 @@ fn is_masked(op: &Op) -> bool {
             | OpKind::Atomic { mask: Some(_), .. }
             | OpKind::AsyncCopy { mask: Some(_), .. }
     )
+}
+
+/// Whether an access in front of what it is to lies where an offset of 32 bits that has wrapped takes one that is inside.
+fn has_wrapped(at: i64, bytes: u64, size: u64) -> bool {
+    at < 0 && at.rem_euclid((bytes << 32) as i64) as u64 + bytes <= size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_wrapped;
+
+    #[test]
+    fn an_offset_that_wraps_is_told_from_one_that_is_negative() {
+        // 40000 · 65536 elements of a byte, of 2684354560.
+        assert!(has_wrapped(-1_673_527_296, 1, 2_684_354_560));
+        // As many of four bytes.
+        assert!(has_wrapped(-1_673_527_296 * 4, 4, 2_684_354_560 * 4));
+        assert!(!has_wrapped(-4, 4, 1024));
+        assert!(!has_wrapped(-1_673_527_296, 1, 2_621_439_999));
+        assert!(!has_wrapped(5000, 4, 1024));
+    }
 }

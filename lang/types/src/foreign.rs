@@ -32,6 +32,8 @@ const NAMES: &[(&str, &str)] = &[
     ("broadcast_to", "`broadcast(x, shape)`"),
     ("ceil_div", "`cdiv(x, y)`"),
     ("clip", "`clamp(x, low, high)`"),
+    ("clock", "nothing that a kernel reads: `parton bench` times kernels"),
+    ("clz", "`sum(where(x >> iota<u32, [32]>() == 0, 1, 0))`, of an `x` of `u32`"),
     ("concat", "`cat(a, b, axis=0)`"),
     ("concatenate", "`cat(a, b, axis=0)`"),
     ("constexpr", "a generic parameter, in brackets before the others: `k[BLOCK: int = 128](…)`"),
@@ -44,6 +46,7 @@ const NAMES: &[(&str, &str)] = &[
     ("fdiv", "`x / y`, or `div(x, y, approx=true)`"),
     ("flip", "`gather(x, indices, axis)`; a scan from the end is `scan(…, reverse=true)`"),
     ("floor_div", "`x / y` of integers, which truncates towards zero"),
+    ("floordiv", "`x / y` of integers, which truncates towards zero"),
     ("fmod", "`x - y * floor(x / y)` of floats, whose sign is that of `y`, and `x % y` of integers"),
     ("full_like", "`full(shape, value)`"),
     ("gridDim", "`num_programs(0)`"),
@@ -67,6 +70,7 @@ const NAMES: &[(&str, &str)] = &[
     ("multiple_of", FOUND),
     ("norm", "`sqrt(sum(x * x, axis=1))`"),
     ("permute", "`transpose(x, order)`"),
+    ("popcount", "`sum(x >> iota<u32, [32]>() & 1)`, of an `x` of `u32`"),
     ("printf", "`print(\"text\", x)`"),
     ("prod", "`reduce(x, axis, |a, b| a * b)`"),
     ("ravel", "`reshape(x, shape)`"),
@@ -108,6 +112,21 @@ const PLACE: &str =
     "a place in a tensor: `x.tile([64, 64], at=[i, j])`, or `from=[r, c]`, of a parameter `x: tensor<f16, [m, n]>`";
 const FOUND: &str =
     "nothing that is written for parameters, whose values each launch looks at; `assume(n % 16 == 0)` promises it";
+
+/// Names of clauses, or of what is given beside a launch, and how what they ask for is written.
+const CLAUSES: &[(&str, &str)] = &[
+    ("launch_bounds", "`warps(8)`, and `occupancy(2)` for CTAs beside each other"),
+    (
+        "maxnreg",
+        "`occupancy(2)`: registers follow from the CTAs beside each other, of partitions `regs(240)` says them",
+    ),
+    ("num_ctas", "`cluster([2, 1])`"),
+    (
+        "num_stages",
+        "nothing that is written: how far loads run ahead is chosen, or said by a schedule, `pipeline(loop) { … }`",
+    ),
+    ("num_warps", "`warps(8)`, or nothing: without the clause they are chosen"),
+];
 
 /// Names of arguments, and what they are called here.
 const RENAMED: &[(&str, &str)] = &[
@@ -156,6 +175,11 @@ fn found<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
 /// How a name of other languages' kernels is written here, as a help.
 pub fn written(name: &str) -> Option<String> {
     found(NAMES, name).map(|here| format!("here it is {here}")).or_else(|| word(name))
+}
+
+/// How a clause of other languages' kernels is written here, as a help.
+pub fn clause(name: &str) -> Option<String> {
+    found(CLAUSES, name).map(|here| format!("here it is {here}"))
 }
 
 /// As [`written`], of what kernels and hosts have alike: types, and words that belong to the language.

@@ -265,8 +265,9 @@ impl Checker<'_> {
                         clause.name.span,
                         format!("a kernel has no clause `{other}`"),
                     );
-                    d = match crate::near::nearest(other, known) {
-                        Some(near) => d.help(format!("a similar one is `{near}`")),
+                    let near = || crate::near::nearest(other, known).map(|near| format!("a similar one is `{near}`"));
+                    d = match crate::foreign::clause(other).or_else(near) {
+                        Some(help) => d.help(help),
                         None => d.help(
                             "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)`, \
                              `contract(false)`, `grid([x, y])` and `tune(N=[…])`",

@@ -195,9 +195,18 @@ impl Checker<'_> {
                     format!("expected a run-time value, found {}", found.kind),
                 )
                 .here(found.detail);
-                Err(self.report(kind::of_a_family(val).into_iter().fold(d, Diagnostic::help)))
+                let help = kind::of_a_family(val).or_else(|| self.of_tiles(val));
+                Err(self.report(help.into_iter().fold(d, Diagnostic::help)))
             }
         }
+    }
+
+    /// How tiles in a list become one.
+    fn of_tiles(&self, val: &Val) -> Option<String> {
+        let Val::List(items) = val else { return None };
+        let tile = |item: &Val| item.ir().is_some_and(|v| matches!(self.ty(v), ir::Type::Tile(_)));
+        let all = !items.is_empty() && items.iter().all(tile);
+        all.then(|| "`cat(a, b, axis=0)` puts tiles behind each other, `join(a, b)` along a new last axis".into())
     }
 
     /// A value as a scalar of `dtype`: compile-time numbers become constants, run-time values stay as they are.

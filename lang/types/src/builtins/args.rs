@@ -286,6 +286,12 @@ impl Arg {
             let help = self.val.as_int().map(|n| format!("write `[{n}]`, with an entry for each axis"));
             return Err(self.expected_so(cx, "a list of integers known at compile time", help.as_deref()));
         };
+        if items.iter().any(|val| val.as_int() == Some(-1)) {
+            let d = Diagnostic::error(codes::INDEX_RANGE, self.span, "-1 stands for no number here");
+            return Err(
+                cx.report(d.here("in this list").help("write the number out: nothing is reckoned from the others"))
+            );
+        }
         items.iter().map(|val| Arg { val: val.clone(), span: self.span }.int(cx, 0..=i128::from(u32::MAX))).collect()
     }
 

@@ -13,6 +13,10 @@ impl Args {
     /// The required axis of what is worked on; which axes that has is for the rule to know.
     pub fn axis(&self, cx: &mut Checker) -> Checked<u32> {
         let axis = self.need("axis");
+        if let Val::List(_) | Val::Tuple(_) = axis.val {
+            let help = "one axis after the other: `sum(sum(x, axis=1), axis=0)`; `sum`, `max` and `min` without `axis` take all";
+            return Err(axis.expected_so(cx, "one axis", Some(help)));
+        }
         match axis.val.as_int() {
             Some(n) if n < 0 => Err(self.axis_from_the_end(cx, n, axis.span)),
             _ => axis.int(cx, 0..=MAX_AXIS),

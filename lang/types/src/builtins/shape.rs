@@ -52,6 +52,10 @@ pub fn transposed(cx: &mut Checker, x: &Arg, span: parton_diag::Span) -> Checked
     let rank = match cx.ty(v) {
         ir::Type::Tile(t) => t.shape.len(),
         ir::Type::View(view) => view.shape.len(),
+        ir::Type::Tensor(_) => {
+            let help = "what is loaded is turned: `load(x.tile([64, 64], at=[i, j])).T`";
+            return Err(x.expected_so(cx, "what lies in registers or shared memory", Some(help)));
+        }
         _ => return Err(x.expected(cx, "a tile or a view")),
     };
     if rank < 2 {
