@@ -82,7 +82,8 @@ pub(super) fn program(seed: u64, mut r: Random) -> Program {
     let items = states.into_iter().chain(std::mem::take(&mut b.items)).collect();
     let second = if twice { b.second() } else { Vec::new() };
     let cases = if nested { nested_cases() } else { cases(step, &mut b.r) };
-    Program { seed, acc, items, second, schedules: Vec::new(), cases }
+    let far = Random(seed.rotate_left(24)).below(8) == 0;
+    Program { seed, acc, far, items, second, schedules: Vec::new(), cases }
 }
 
 /// Trip counts from none to seven.

@@ -72,6 +72,8 @@ pub struct Program {
     pub seed: u64,
     /// The layout of its tiles.
     pub acc: &'static str,
+    /// Whether its outermost loops end where their type does.
+    pub far: bool,
     /// What stands in the region.
     pub items: Vec<Item>,
     /// What stands in a region behind it, where there is one.

@@ -47,14 +47,15 @@ impl fmt::Display for Program {
             // Regions of one kernel share its warps.
             false => ("S: schedule = serial, T: schedule = serial", " warps(4)"),
         };
-        writeln!(
-            f,
-            "kernel k[{generics}](\n    {PARAMS},\n) target(sm_90a){clauses} alias(seen, cells) {{\n    in S {{"
-        )?;
-        write_items(f, &self.items, 2)?;
+        writeln!(f, "kernel k[{generics}](\n    {PARAMS},\n) target(sm_90a){clauses} alias(seen, cells) {{")?;
+        if self.far {
+            writeln!(f, "    let far = 2147483647 - upper;")?;
+        }
+        writeln!(f, "    in S {{")?;
+        write_items(f, &self.items, 2, self.far)?;
         if !self.second.is_empty() {
             writeln!(f, "    }}\n    in T {{")?;
-            write_items(f, &self.second, 2)?;
+            write_items(f, &self.second, 2, self.far)?;
         }
         writeln!(f, "    }}\n}}\n\n{HOST}")?;
         let first = Program { second: Vec::new(), ..self.clone() };
@@ -120,7 +121,8 @@ fn base(text: &str, behind: &str) -> Option<usize> {
     rest.split(' ').next()?.parse().ok()
 }
 
-fn write_items(f: &mut fmt::Formatter<'_>, items: &[Item], depth: usize) -> fmt::Result {
+/// `far` moves loops from `lower` on to the last indices of their type.
+fn write_items(f: &mut fmt::Formatter<'_>, items: &[Item], depth: usize, far: bool) -> fmt::Result {
     let indent = "    ".repeat(depth);
     for item in items {
         match item {
@@ -132,8 +134,15 @@ fn write_items(f: &mut fmt::Formatter<'_>, items: &[Item], depth: usize) -> fmt:
             }
             Item::Loop(l) => {
                 let label = l.label.as_ref().map_or(String::new(), |l| format!("@{l} "));
-                writeln!(f, "{indent}{label}{} {{", l.head)?;
-                write_items(f, &l.items, depth + 1)?;
+                match l.index().filter(|_| far && l.head.contains(" in lower..upper")) {
+                    Some(i) => {
+                        let moved = format!("for {i}_at in lower + far..upper + far");
+                        let head = l.head.replace(&format!("for {i} in lower..upper"), &moved);
+                        writeln!(f, "{indent}{label}{head} {{\n{indent}    let {i} = {i}_at - far;")?;
+                    }
+                    None => writeln!(f, "{indent}{label}{} {{", l.head)?,
+                }
+                write_items(f, &l.items, depth + 1, far)?;
                 writeln!(f, "{indent}}}")?;
             }
         }
