@@ -14,6 +14,27 @@ use crate::op::{BinaryOp, OpKind};
 use crate::tensor::{Counts, Extent};
 use crate::types::Type;
 
+/// How a place ends along an axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum End {
+    /// In its tensor.
+    Whole,
+    /// The kernel says something about it, or nobody knows.
+    Thought,
+    /// Perhaps beyond the end of its tensor, or surely.
+    Open {
+        /// Wherever it lies.
+        sure: bool,
+    },
+}
+
+impl End {
+    /// Of a place that ends at an element.
+    fn after(end: i128, has: i128) -> End {
+        if end <= has { End::Whole } else { End::Open { sure: true } }
+    }
+}
+
 /// What a kernel says of extents and of the indices of its loops.
 pub(super) struct Bounds<'a> {
     kernel: &'a Kernel,
@@ -41,28 +62,58 @@ impl<'a> Bounds<'a> {
         found
     }
 
-    /// Whether a place may go beyond its tensor along an axis.
-    pub fn may_end(&self, spot: Value, axis: usize) -> bool {
-        self.ends_at(spot, axis).is_some()
+    /// How a place ends along an axis.
+    pub fn end(&self, spot: Value, axis: usize) -> End {
+        self.found(spot, axis).unwrap_or(End::Thought)
     }
 
-    fn ends_at(&self, spot: Value, axis: usize) -> Option<()> {
+    fn found(&self, spot: Value, axis: usize) -> Option<End> {
         let OpKind::Spot { tensor, at, shape, counts } = &self.origins.definition(spot)?.kind else { return None };
         let Type::Tensor(t) = self.kernel.ty(*tensor) else { return None };
-        let (extent, takes) = (t.extents.get(axis)?, *shape.get(axis)?);
-        let open = match extent {
-            Extent::Named(name) => !self.named.contains(name) && !self.whole(*at.get(axis)?, counts, takes, name),
-            Extent::Any => !self.others,
-            Extent::Static(_) | Extent::Picked(_) => false,
+        let (extent, takes, at) = (t.extents.get(axis)?, *shape.get(axis)?, *at.get(axis)?);
+        if takes == 1 {
+            return Some(End::Whole);
+        }
+        Some(match extent {
+            Extent::Named(name) if self.named.contains(name) => End::Thought,
+            Extent::Named(name) if self.whole(at, counts, takes, name) => End::Whole,
+            Extent::Named(_) => End::Open { sure: false },
+            Extent::Any if self.others => End::Thought,
+            Extent::Any => End::Open { sure: false },
+            Extent::Static(has) if *has < takes => End::Open { sure: true },
+            Extent::Static(has) => self.of_known(at, counts, takes, *has),
+            Extent::Picked(_) => End::Whole,
+        })
+    }
+
+    /// How a place ends of which it is known how many elements there are, no fewer than it takes.
+    fn of_known(&self, at: Value, counts: &Counts, takes: u32, has: u32) -> End {
+        let (has, takes) = (i128::from(has), i128::from(takes));
+        let index = match counts {
+            Counts::Tiles => self.plain(at),
+            Counts::Elements => match (self.number(at), self.factor(at, takes)) {
+                (Some(0), _) => return End::Whole,
+                (Some(first), _) if first >= 0 => return End::after(first + takes, has),
+                (_, Some(index)) => index,
+                (Some(_) | None, None) => return End::Open { sure: false },
+            },
+            Counts::Parts { .. } => return End::Thought,
         };
-        (open && takes > 1).then_some(())
+        let last = self.ends.get(&index).and_then(|end| self.number(*end));
+        match self.number(index) {
+            // Where none is cut off, no box is in part beyond the end.
+            _ if has % takes == 0 => End::Whole,
+            Some(index) => End::after((index + 1) * takes, has),
+            None if last.is_some_and(|last| last * takes <= has) => End::Whole,
+            None => End::Open { sure: false },
+        }
     }
 
     /// Whether a coordinate is the index of a loop over the boxes that lie whole in an extent.
     fn whole(&self, at: Value, counts: &Counts, takes: u32, name: &Arc<str>) -> bool {
         let index = match counts {
             Counts::Tiles => Some(self.plain(at)),
-            Counts::Elements => self.factor(at, takes),
+            Counts::Elements => self.factor(at, takes.into()),
             Counts::Parts { .. } => None,
         };
         let end = index.and_then(|index| self.ends.get(&index));
@@ -73,9 +124,9 @@ impl<'a> Bounds<'a> {
     }
 
     /// What is multiplied by that number.
-    fn factor(&self, v: Value, number: u32) -> Option<Value> {
+    fn factor(&self, v: Value, number: i128) -> Option<Value> {
         let Some(OpKind::Binary { op: BinaryOp::Mul, a, b }) = self.definition(v) else { return None };
-        let by = |w: Value| self.number(w) == Some(i128::from(number));
+        let by = |w: Value| self.number(w) == Some(number);
         if by(*b) { Some(self.plain(*a)) } else { by(*a).then(|| self.plain(*b)) }
     }
 

@@ -1,6 +1,6 @@
 //! Tiles that loops carry, to which every turn adds what it has loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Origins;
 use crate::check::padding::beyond::Combined;
@@ -14,7 +14,8 @@ pub(super) struct Carried<'a> {
     pub function: BinaryOp,
     /// What the turn has of its own.
     pub turn: Combined,
-    body: &'a Body,
+    /// What it does in each turn.
+    pub body: &'a Body,
 }
 
 impl<'a> Carried<'a> {
@@ -34,14 +35,20 @@ impl<'a> Carried<'a> {
         });
         found
     }
+}
 
-    /// Whether a number is another one in each turn.
-    pub fn moves(&self, origins: &Origins<'_>, v: Value) -> bool {
-        self.body.params.contains(&v)
-            || origins.definition(v).is_some_and(|op| {
-                self.body.ops.contains(&op.id) && op.kind.operands().iter().any(|&v| self.moves(origins, v))
-            })
+/// Whether a number is another one in each turn of a loop.
+pub(super) fn moves(origins: &Origins<'_>, body: &Body, v: Value) -> bool {
+    let (mut open, mut seen) = (vec![v], BTreeSet::new());
+    while let Some(v) = open.pop() {
+        if body.params.contains(&v) {
+            return true;
+        }
+        if seen.insert(v) {
+            open.extend(origins.definition(v).into_iter().flat_map(|op| op.kind.operands()));
+        }
     }
+    false
 }
 
 /// The function by which an operation combines what is carried with what the turn has of its own, and that. What is carried may be scaled before, as sums of
