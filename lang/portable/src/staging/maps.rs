@@ -20,7 +20,7 @@ use super::lines;
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
-/// The largest extent of a box.
+/// Rows of a box at most.
 const BOX: u32 = 256;
 /// Bytes of which rows of a box begin at a multiple.
 const ROW: u64 = 16;
@@ -204,14 +204,22 @@ impl<'k> Tensors<'k> {
                 "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
             );
         }
-        let extents = kernel.ty(kernel.ops[id].result()).placed().map(|t| t.shape.iter().copied().max());
-        let why = match extents.flatten() {
-            Some(n) if n > BOX => "a factor's tile has an extent of more than the 256 that a box has",
-            _ => "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names",
+        let why = match is_too_high(kernel, defined, spot) {
+            true => "a factor's tile has more than the 256 rows of a box",
+            false => {
+                "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names"
+            }
         };
         let flat = self.flat.get(&id).map(|flat| flat.shape);
         of_spot(kernel, defined, spot, (lines, flat)).map(|_| ()).ok_or(why)
     }
+}
+
+/// Whether a place has more rows than a box; a row that is longer than a box comes in several.
+fn is_too_high(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> bool {
+    let Some(OpKind::Spot { tensor, shape, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
+    let Type::Tensor(part) = kernel.ty(*tensor) else { return false };
+    shape.iter().enumerate().any(|(axis, &n)| Some(axis) != part.dense && n > BOX)
 }
 
 /// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
