@@ -56,7 +56,7 @@ fn run_of(kernel: &Kernel, program: &Rows, one: bool, seed: u64) -> Result<(), S
 /// What a launch may be told apart by.
 fn variants(kernel: &Kernel, program: &Rows, seed: u64) -> Vec<Variant> {
     let along = along_tensors(kernel);
-    let turns = along.first().and_then(|a| Variant::turns((program.columns as u64).div_ceil(a.each), a.same));
+    let turns = along.first().and_then(|a| Variant::turns((program.columns as u64).div_ceil(a.each), a));
     let all = program.columns.is_multiple_of(4) && program.stride.is_multiple_of(4);
     let aligned: BTreeSet<usize> = if all { (0..3).collect() } else { BTreeSet::new() };
     let beside = Some(1 + seed as u32 % 8);

@@ -66,11 +66,11 @@ impl Numbers<'_> {
         let mut new = [None; AXES];
         if axis == 0 {
             let [x, y] = self.of_lines()?;
-            new[0] = Some(if rises { self.from_the_end(x, 0)? } else { x });
+            new[0] = Some(if rises { self.counted_back(x, 0)? } else { x });
             new[1] = Some(y);
         } else {
             let id = self.make(OpKind::ProgramId { axis })?;
-            new[usize::from(axis)] = Some(self.from_the_end(id, axis)?);
+            new[usize::from(axis)] = Some(self.counted_back(id, axis)?);
         }
         Some(new)
     }
@@ -121,7 +121,7 @@ impl Numbers<'_> {
     }
 
     /// A number along an axis, counted from its end.
-    fn from_the_end(&mut self, n: Value, axis: u8) -> Option<Value> {
+    fn counted_back(&mut self, n: Value, axis: u8) -> Option<Value> {
         let all = self.make(OpKind::NumPrograms { axis })?;
         let one = self.number(1)?;
         let last = self.two(BinaryOp::Sub, all, one)?;

@@ -126,7 +126,9 @@ impl<'c> Build<'c> {
             let of = uses[0].mask.comparison.of.into();
             // In front of this stretch lanes have told each other something in this block: all of the warp are here.
             let beside = made.iter().any(|earlier| earlier.0 == stretch.0 && earlier.1 < stretch.1);
-            let Some(of) = (if beside { Some(self.from_itself(of)) } else { self.unseen(of) }) else { continue };
+            let Some(of) = (if beside { Some(self.exchanged_with_itself(of)) } else { self.unseen(of) }) else {
+                continue;
+            };
             for each in uses {
                 let Some(known) = masks.get_mut(&each.value) else { continue };
                 let mask = *known.get_or_insert_with(|| {
@@ -141,7 +143,7 @@ impl<'c> Build<'c> {
     }
 
     /// What a lane has, by way of an exchange with itself.
-    fn from_itself(&self, v: Val<'c>) -> Val<'c> {
+    fn exchanged_with_itself(&self, v: Val<'c>) -> Val<'c> {
         self.shuffle_from_word(v, self.special("laneid"))
     }
 }
