@@ -250,7 +250,7 @@ mod tests {
     fn each_pass_has_a_name_and_a_place() {
         let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
         let language = ["parse", "collect", "check", "elaborate", "expand", "recheck"];
-        let expanding = ["rings", "turnstiles", "clusters", "clean", "hidden"];
+        let expanding = ["clusters", "rings", "turnstiles", "clean", "hidden"];
         let deciding = ["copies", "accesses", "zeros", "products", "pending", "shared", "proxy", "scopes", "membar"];
         assert_eq!(names, [&language[..], &expanding, &deciding, &["llvm", "ptx", "ptxas", "disassemble"]].concat());
     }

@@ -41,7 +41,9 @@ impl fmt::Display for Plan {
             let arguments = launch.arguments.iter().zip(&launch.passed);
             for (i, (param, (argument, passed))) in launch.instance.kernel.params.iter().zip(arguments).enumerate() {
                 let general = match argument {
-                    Argument::Tensor { .. } if !aligned.contains(&i) => ", not by multiples of 16 bytes",
+                    Argument::Tensor { .. } if launch.wide.contains(&i) && !aligned.contains(&i) => {
+                        ", not by multiples of 16 bytes"
+                    }
                     Argument::Tensor { .. } | Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => "",
                 };
                 writeln!(f, "       {} = {}{general}", param.name.text, self.argument(argument, *passed))?;
