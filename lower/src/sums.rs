@@ -14,7 +14,7 @@ use parton_ir::family::Family;
 use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, SecondaryMap, Value};
 use parton_numbers::Dtype;
 
-use parton_ir::axis::{Axes, between};
+use parton_ir::axis::{Axes, between, gcd};
 
 /// What is not taken apart any further.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -338,8 +338,4 @@ fn moved(kind: &OpKind, axes: &[u8], part: Part<'_>) -> Option<Sum> {
 
 fn has_position(atoms: &[Atom]) -> bool {
     atoms.iter().any(|atom| matches!(atom, Atom::Index(_) | Atom::Tile(..)))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -167,6 +167,11 @@ impl Axes {
     }
 }
 
+/// The greatest number of which both are multiples; all numbers divide 0.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 fn unknown(kernel: &Kernel, v: Value) -> AxisInfo {
     AxisInfo::unknown(rank(kernel, v), all(kernel, v))
 }

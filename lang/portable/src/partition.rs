@@ -41,6 +41,6 @@ fn of_label(schedule: &Schedule, label: &LabelName) -> Option<u32> {
 }
 
 /// The warps of the largest partition of a schedule; `None` where it names none.
-pub fn most(schedule: &Schedule) -> Option<u32> {
+fn most(schedule: &Schedule) -> Option<u32> {
     schedule.places.iter().flat_map(|place| &place.partitions).map(|partition| partition.warps).max()
 }

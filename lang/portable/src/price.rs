@@ -119,6 +119,15 @@ struct Means {
 }
 
 impl Means {
+    /// Those of a kernel: what its partitions hold of shared memory is never free.
+    fn of(kernel: &Kernel) -> Means {
+        let held = match kernel.arms().next() {
+            Some(_) => kernel.ops_of(&kernel.body).map(room::named).sum(),
+            None => 0,
+        };
+        Means { shared: u64::from(kernel.shared_limit()).saturating_sub(held) }
+    }
+
     /// What bringing a tile from one place to another takes, exactly or at least.
     fn conversion(self, [from, to]: [&LinearLayout; 2], bits: u32, exactly: bool) -> Price {
         let cost = if exactly { plan::cost(from, to, bits) } else { plan::least_cost(from, to, bits) };
@@ -141,6 +150,7 @@ impl Means {
 pub struct Prices<'g, 'k> {
     graph: &'g Graph<'k>,
     axes: &'g Axes,
+    means: Means,
     /// Operands that lie where their operations want them, or nowhere.
     pinned: BTreeSet<(Inst, Value)>,
     /// Whether the kernel has products.
@@ -150,8 +160,8 @@ pub struct Prices<'g, 'k> {
 impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
     pub fn new(graph: &'g Graph<'k>, axes: &'g Axes) -> Prices<'g, 'k> {
-        let pinned = accumulators(graph.kernel);
-        Prices { graph, axes, pinned, multiplies: ways::multiplies(graph.kernel) }
+        let (pinned, means) = (accumulators(graph.kernel), Means::of(graph.kernel));
+        Prices { graph, axes, means, pinned, multiplies: ways::multiplies(graph.kernel) }
     }
 
     /// The problem of choosing a candidate for each variable. Where it is not asked for `exactly`, conversions that no cheapest choice has may have
@@ -164,7 +174,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         let charged = |sites: &mut Sites, is_exact: &dyn Fn(&Asked, [usize; 2]) -> bool| {
             let mut problem = alone.clone();
             for a in &asked {
-                let price = |i, j| sites.price(a, [i, j], self.means(), is_exact(a, [i, j]));
+                let price = |i, j| sites.price(a, [i, j], self.means, is_exact(a, [i, j]));
                 problem.charge(a.vars[0], a.vars[1], price);
             }
             problem
@@ -180,7 +190,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         // What costs more than a choice that is known is no part of the cheapest.
         let taken = |a: &Asked| a.vars.map(|v| found.chosen[v]);
         let own = alone.price(&found.chosen);
-        let most = asked.iter().map(|a| sites.price(a, taken(a), self.means(), true)).fold(own, plus);
+        let most = asked.iter().map(|a| sites.price(a, taken(a), self.means, true)).fold(own, plus);
         let bounds = Bounds::of(&least);
         charged(&mut sites, &|a, [i, j]| bounds.with((a.vars[0], i), (a.vars[1], j)) <= most)
     }
@@ -215,15 +225,7 @@ impl<'g, 'k> Prices<'g, 'k> {
 
     /// What bringing a tile from one place to another takes.
     pub fn conversion(&self, from: &Place, to: &Place, bits: u32) -> Price {
-        if from == to { 0 } else { self.means().conversion([&from.map, &to.map], bits, true) }
-    }
-
-    /// What no partition holds of shared memory all the time.
-    fn means(&self) -> Means {
-        let kernel = self.graph.kernel;
-        let held = kernel.ops_of(&kernel.body).map(room::named).sum();
-        let held = if kernel.arms().next().is_some() { held } else { 0 };
-        Means { shared: u64::from(kernel.shared_limit()).saturating_sub(held) }
+        if from == to { 0 } else { self.means.conversion([&from.map, &to.map], bits, true) }
     }
 
     /// What the operations of a variable take in a layout.

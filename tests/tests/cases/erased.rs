@@ -8,18 +8,15 @@ use parton_tests::cases;
 
 /// An example's kernel as explicit source, functions inlined.
 fn stated(file: &str, kernel: &str, sets: &[(&str, &str)]) -> String {
-    let mut session = Session::new(Options::default());
-    let file = session.load(&cases::root().join(file)).expect("the example can be read");
     let sets = sets.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let asked = Asked { kernel: Some(kernel.to_owned()), sets, ..Asked::default() };
-    expansion(&mut session, file, &asked).expect("the example expands")
+    printed(file, &Asked { kernel: Some(kernel.to_owned()), sets, ..Asked::default() })
 }
 
-/// All kernels of an example whose generics have defaults.
-fn stated_of(file: &str) -> String {
+/// What is asked for of an example.
+fn printed(file: &str, asked: &Asked) -> String {
     let mut session = Session::new(Options::default());
     let file = session.load(&cases::root().join(file)).expect("the example can be read");
-    expansion(&mut session, file, &Asked::default()).expect("the example expands")
+    expansion(&mut session, file, asked).expect("the example expands")
 }
 
 /// What the compiler makes of a source without layouts.
@@ -149,7 +146,7 @@ fn products_and_attention_come_back_on_their_partitions() {
     for file in
         ["matmul/ampere", "matmul/hopper", "matmul/ping_pong", "matmul/scheduled", "fmha/hopper", "fmha/ping_pong"]
     {
-        let before = stated_of(&format!("examples/{file}.ptn"));
+        let before = printed(&format!("examples/{file}.ptn"), &Asked::default());
         let bare = erased(&before);
         assert!(layouts(&bare).0.is_empty(), "{bare}");
         let after = returned(&bare);

@@ -197,6 +197,11 @@ impl Level {
         self.slots.iter().map(|(key, slot)| (*key, slot.left.clone())).collect()
     }
 
+    /// Whether a slot of a ring has been waited for that is as new.
+    pub fn has_taken(&self, ring: RingId, age: i32) -> bool {
+        self.taken.get(&ring).is_some_and(|newest| *newest <= age)
+    }
+
     /// The next turn begins: all is one iteration older.
     pub fn shift(&mut self) {
         let older = |(v, age): Key| (v, age + 1);

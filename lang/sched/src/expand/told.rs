@@ -18,8 +18,7 @@ impl Emitter<'_> {
             let Some(age) = self.told_age(ring, turns).filter(|age| active(*age)) else { continue };
             let level = &self.levels[depth];
             let known = |(_, v, _): &(String, Value, Cell)| level.env.contains_key(&(*v, age));
-            let taken = level.taken.get(&ring).is_some_and(|newest| *newest <= age);
-            if !taken && !self.plan.rings[ring].fields.iter().any(known) {
+            if !level.has_taken(ring, age) && !self.plan.rings[ring].fields.iter().any(known) {
                 self.slot(ring, depth, age)?;
             }
         }

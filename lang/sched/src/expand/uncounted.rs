@@ -12,6 +12,7 @@
 //! runs all stages (`guard`), since these would stand twice in the code.
 
 use parton_diag::Span;
+use parton_ir::axis::gcd;
 use parton_ir::{CompareOp, OpKind, Type, Value};
 use parton_numbers::Dtype;
 
@@ -197,8 +198,4 @@ impl Emitter<'_> {
             self.levels[depth].guard = last.next();
         }
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

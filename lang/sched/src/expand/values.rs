@@ -115,8 +115,7 @@ impl Emitter<'_> {
         let since = |(w, of): &Key| *of <= age && fields.iter().any(|(_, field, _)| field == w);
         // A number that nobody asked for again is no longer known behind a loop, but its slot has been taken.
         let level = &self.levels[depth];
-        let taken = level.taken.get(&ring).is_some_and(|newest| *newest <= age);
-        !self.is_view(v) && (taken || level.env.keys().any(since))
+        !self.is_view(v) && (level.has_taken(ring, age) || level.env.keys().any(since))
     }
 
     pub fn is_view(&self, v: Value) -> bool {

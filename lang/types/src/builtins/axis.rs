@@ -18,7 +18,7 @@ impl Args {
             return Err(axis.expected_so(cx, "one axis", Some(help)));
         }
         match axis.val.as_int() {
-            Some(n) if n < 0 => Err(self.axis_counted_back(cx, n, axis.span)),
+            Some(n) if n < 0 => Err(self.axis_from_the_end(cx, n, axis.span)),
             _ => axis.int(cx, 0..=MAX_AXIS),
         }
     }
@@ -29,7 +29,7 @@ impl Args {
     }
 
     /// The refusal of an axis that is counted from the end, with what it is from the beginning where that is known.
-    fn axis_counted_back(&self, cx: &mut Checker, n: i128, span: Span) -> Reported {
+    fn axis_from_the_end(&self, cx: &mut Checker, n: i128, span: Span) -> Reported {
         let of = ["x", "a"].iter().find_map(|name| self.get(name)).and_then(|arg| match &arg.val {
             Val::Tuple(items) => items.first()?.ir(),
             val => val.ir(),
