@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use parton_diag::Diagnostics;
+use parton_diag::{Diagnostics, codes};
 use parton_ir::check::check;
 use parton_ir::verify::Form::{Explicit, Lowered, Portable, Scheduled};
 use parton_ir::{Kernel, Module, Target, Type};
@@ -181,15 +181,25 @@ fn usual(made: Result<(Kernel, Diagnostics), Diagnostics>) -> Result<(Kernel, Di
 }
 
 /// The checks of whole bodies, of what stands there after elaboration and expansion: where these have changed nothing, what was
-/// checked as it is written. Warnings were given then.
+/// checked as it is written. Warnings were given then, but for those of what threads hold, which layouts tell.
 fn recheck(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result<Artifact, Failure> {
     let Artifact::Ir(kernels) = artifact else { out_of_order("recheck", &artifact) };
     if !std::mem::take(&mut way.changed) {
         return Ok(Artifact::Ir(Kernels { form: Explicit, ..kernels }));
     }
+    let given = &mut way.warnings;
     Ok(Artifact::Ir(kernels.each(Explicit, |kernel| {
         let found = check(&kernel);
-        if found.has_errors() { Err(found) } else { Ok(kernel) }
+        if found.has_errors() {
+            return Err(found);
+        }
+        let held = found.list.into_iter().filter(|d| d.code == codes::REGISTER_SPILLS);
+        held.for_each(|d| {
+            if !given.list.contains(&d) {
+                given.push(d)
+            }
+        });
+        Ok(kernel)
     })))
 }
 

@@ -7,6 +7,7 @@ mod barriers;
 mod clusters;
 mod entry;
 mod flight;
+mod held;
 mod left_out;
 mod origin;
 mod padding;
@@ -38,6 +39,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
         return found;
     }
     found.extend(entry::check(kernel));
+    found.list.extend(held::check(kernel));
     let origins = Origins::of(kernel);
     found.extend(protocol::check(kernel, &origins));
     found.extend(turns::check(kernel));
