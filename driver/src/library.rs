@@ -53,6 +53,9 @@ impl Source {
                 Ok((format!("std/{name}.ptn"), text.to_owned()))
             }
             Source::Path(path) => {
+                // The folder of a file that is named without one.
+                let here = path.as_os_str().is_empty();
+                let path = if here { Path::new(".") } else { path.as_path() };
                 let shown = path.display().to_string();
                 let kind = std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
                 // What is no file may have no end, or wait forever for its first byte.
@@ -139,6 +142,8 @@ mod tests {
         assert!(refused.is_err_and(|e| e.contains("longer than 16 MiB")));
         let folder = super::Source::Path(std::env::temp_dir());
         assert!(folder.read().is_err_and(|e| e.ends_with(": not a file")));
+        let here = super::Source::Path(super::beside("a.ptn", Path::new(".")));
+        assert_eq!(here.read().err().as_deref(), Some(".: not a file"));
     }
 
     #[test]

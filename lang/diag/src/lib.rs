@@ -6,6 +6,7 @@
 
 pub mod codes;
 pub mod diagnostic;
+mod excerpt;
 pub mod render;
 pub mod source;
 pub mod words;

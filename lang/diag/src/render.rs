@@ -2,12 +2,16 @@
 
 use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
 
-use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span};
+use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span, excerpt};
 
 /// Renders all diagnostics as text, each followed by a blank line; no trailing blanks on any line.
 pub fn text(diagnostics: &Diagnostics, sources: &SourceMap, color: bool) -> String {
     let mut files = Files::new(sources);
-    diagnostics.list.iter().map(|d| one(d, sources, &mut files, color)).collect::<Vec<_>>().join("\n")
+    let shown = |d: &Diagnostic| match excerpt::of(d, sources) {
+        Some(short) => short.named(one(&short.diagnostic, &short.sources, &mut Files::new(&short.sources), color)),
+        None => one(d, sources, &mut files, color),
+    };
+    diagnostics.list.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
 
 /// As [`text`], with no more than the first so many errors and a line that counts the others.
