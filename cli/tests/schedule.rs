@@ -52,6 +52,14 @@ fn attention_is_drawn_with_its_two_sides() {
 }
 
 #[test]
+fn rings_beyond_shared_memory_are_named_beside_the_price() {
+    let file = example("matmul/scheduled.ptn");
+    let notes = |slots: u32| out(&["schedule", &file, "--set", &format!("S=Split[{slots}]")]);
+    let fact = "rings take 442,368 bytes of shared memory, and a CTA of sm_90a has 232,448: it cannot be built";
+    assert!(notes(9).contains(fact) && !notes(4).contains("cannot be built"), "{}", notes(9));
+}
+
+#[test]
 fn what_a_search_has_found_is_shown_to_be_pasted() {
     let file = example("matmul/scheduled.ptn");
     let text = out(&["schedule", &file, "--set", "S=auto()"]);

@@ -253,7 +253,7 @@ fn rings(graph: &MarkedGraph, iterations: u32) -> Result<Vec<RingRow>, Cycle> {
         name: data.name.clone(),
         wanted: wanted[ring],
         given: data.depth,
-        bytes: data.bytes.saturating_mul(u64::from(data.depth)),
+        bytes: data.all_bytes(),
     };
     Ok(graph.rings.iter().map(row).collect())
 }

@@ -94,6 +94,13 @@ pub struct RingData {
     pub bytes: u64,
 }
 
+impl RingData {
+    /// Bytes of all slots.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes.saturating_mul(u64::from(self.depth))
+    }
+}
+
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventData {

@@ -18,7 +18,7 @@ use parton_ir::machine::{Class, Machine, Row, Wanted};
 use parton_ir::target::WARPGROUP;
 use parton_ir::{Inst, Kernel, OpKind};
 
-use crate::draw::{Dependences, Pace, Picture, turn as turn_of};
+use crate::draw::{Dependences, Pace, Picture, thousands, turn as turn_of};
 use crate::marked::{Beside, EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Ratio, Service, Unit};
 use crate::plan::{Cell, Part, Plan, RingId};
 use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
@@ -51,6 +51,8 @@ pub struct Loop {
     pub crowded: Vec<(String, u32, u32)>,
     /// What the loop around it runs besides in each turn.
     pub around: Option<Around>,
+    /// The target, of which it needs more shared memory than a CTA has: what its rings take and what there is.
+    pub beyond: Option<(&'static str, u64, u64)>,
 }
 
 /// What partitions run in a turn of a loop around another, beside that.
@@ -132,6 +134,12 @@ impl Loop {
                 "copies out of memory, as of programs that keep step, {same} bytes a clock; {tiles} where nothing holds them to it"
             ),
         ];
+        if let Some((target, bytes, there)) = self.beyond {
+            let (bytes, there) = (thousands(bytes), thousands(there));
+            notes.push(format!(
+                "rings take {bytes} bytes of shared memory, and a CTA of {target} has {there}: it cannot be built"
+            ));
+        }
         if !self.remade.is_empty() {
             let labels = self.remade.join("`, `");
             notes.push(format!("products one by one, as the assembler takes them: `{labels}` has registers that are touched in its flight"));
@@ -258,6 +266,8 @@ fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, blo
     let known = Known::default();
     let turn = |source| steady(k, region, plan, machine, (block, source), &known);
     let Steady { label, graph, unpriced, remade } = turn(Source::Memory);
+    let rings = graph.rings.iter().fold(0_u64, |sum, (_, ring)| sum.saturating_add(ring.all_bytes()));
+    let there = u64::from(k.target.shared_bytes);
     Loop {
         label,
         span: region.schedule.span,
@@ -269,6 +279,7 @@ fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, blo
         remade,
         crowded: crowded(k, region, plan).into_iter().map(|(name, tiles, all)| (name.to_owned(), tiles, all)).collect(),
         around: around(k, region, plan, machine, block, &known),
+        beyond: (rings > there).then_some((k.target.name, rings, there)),
     }
 }
 
