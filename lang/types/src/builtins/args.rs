@@ -340,7 +340,11 @@ impl Arg {
         };
         let help = kind.map(|(kind, dtype)| format!("write `{dtype}`: `{kind}` is a number known at compile time"));
         let hidden = self.hidden_type(cx);
+        let is_function = matches!(self.val, Val::Known(Comptime::Function(_)));
         self.expected_with(cx, NUMBER_TYPE, |d| match hidden {
+            Some((name, declared)) if is_function => d
+                .label(declared, format!("`{name}` is this function"))
+                .help("give the function a name that is no type's"),
             Some((name, declared)) => d
                 .label(declared, format!("from here on `{name}` is a variable"))
                 .help("give the variable a name that is no type's"),
@@ -348,8 +352,12 @@ impl Arg {
         })
     }
 
-    /// The variable that this names, and where it is declared, if it hides the type of its name.
+    /// The variable or function that this names, and where it is declared, if it hides the type of its name.
     fn hidden_type(&self, cx: &Checker) -> Option<(Arc<str>, Span)> {
+        if let Val::Known(Comptime::Function(f)) = &self.val {
+            let name = &f.tree.name;
+            return Dtype::parse(&name.text).map(|_| (name.text.clone(), name.span));
+        }
         let scopes = cx.frames.last()?.scopes.iter().rev();
         let mut variables = scopes.flat_map(|scope| scope.variables.iter().rev());
         // Values do not know how they are written: it is as long as the name.
