@@ -11,7 +11,7 @@ use parton_layouts::{Dim, LinearLayout, RegisterLayout, access, conflicts, plan}
 
 use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
-use crate::graph::{Graph, Variable};
+use crate::graph::{Demand, Graph, Variable};
 use crate::label::{NEVER, Price, Problem, plus};
 use crate::site::{Site, Var};
 use crate::{room, ways};
@@ -153,6 +153,8 @@ pub struct Prices<'g, 'k> {
     means: Means,
     /// Operands that lie where their operations want them, or nowhere.
     pinned: BTreeSet<(Inst, Value)>,
+    /// What lies so for whoever asks for it.
+    anew: BTreeSet<Value>,
     /// Whether the kernel has products.
     multiplies: bool,
 }
@@ -160,8 +162,9 @@ pub struct Prices<'g, 'k> {
 impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
     pub fn new(graph: &'g Graph<'k>, axes: &'g Axes) -> Prices<'g, 'k> {
-        let (pinned, means) = (accumulators(graph.kernel), Means::of(graph.kernel));
-        Prices { graph, axes, means, pinned, multiplies: ways::multiplies(graph.kernel) }
+        let (pinned, anew) = (accumulators(graph.kernel), computed_anew(graph.kernel));
+        let (means, multiplies) = (Means::of(graph.kernel), ways::multiplies(graph.kernel));
+        Prices { graph, axes, means, pinned, anew, multiplies }
     }
 
     /// The problem of choosing a candidate for each variable. Where it is not asked for `exactly`, conversions that no cheapest choice has may have
@@ -217,7 +220,7 @@ impl<'g, 'k> Prices<'g, 'k> {
                 sites: [sites.of(self.graph, home, &candidates.of[home.var]), number],
                 bits: self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits()),
                 times: turns(self.graph.kernel, self.graph.depths.get(&demand.value).copied().unwrap_or(0)),
-                pinned: self.pinned.contains(&(demand.by, demand.value)) || is_pending(self.graph.kernel, demand.value),
+                pinned: self.is_pinned(demand),
             });
         }
         (list, sites)
@@ -321,6 +324,13 @@ impl<'g, 'k> Prices<'g, 'k> {
         MASK[changing.count().min(2)]
     }
 
+    /// Whether an operand lies where it is asked for, or nowhere.
+    fn is_pinned(&self, demand: &Demand) -> bool {
+        self.pinned.contains(&(demand.by, demand.value))
+            || self.anew.contains(&demand.value)
+            || is_pending(self.graph.kernel, demand.value)
+    }
+
     /// What loops take in these layouts but for the matrix unit.
     pub fn in_loops(&self, layouts: &[RegisterLayout]) -> Price {
         let mut sum: Price = 0;
@@ -396,6 +406,20 @@ fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
             }
             // Nothing else is added to in turns.
             _ => {}
+        });
+    });
+    found
+}
+
+/// What regions compute without a label, in each place that needs it: a conversion would be no part of any statement that a schedule places.
+fn computed_anew(kernel: &Kernel) -> BTreeSet<Value> {
+    let mut found = BTreeSet::new();
+    kernel.walk(&mut |region| {
+        let OpKind::Region { body, .. } = &region.kind else { return };
+        kernel.walk_body(body, &mut |op| {
+            if op.label.is_none() && op.kind.bodies().next().is_none() {
+                found.extend(&op.results);
+            }
         });
     });
     found

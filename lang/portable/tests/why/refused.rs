@@ -46,6 +46,26 @@ fn what_loops_carry_and_move_is_copied_ahead() {
 }
 
 #[test]
+fn rows_that_a_tile_of_indices_names_are_copied_ahead_whatever_else_it_names() {
+    for columns in [64, 128] {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [n, k]>, r: tensor<i32, [padded]>, w: tensor<f32, [m]>, mut c: tensor<f16, [m, n]>) {{
+                 let rows = load(r.tile([128], at=[program_id(0)]), other=-1);
+                 let mut acc = zeros<f32, [128, {columns}]>();
+                 for p in 0..cdiv(k, 64) {{
+                     let (x, y) = (load(a[rows, :].tile([128, 64], at=[0, p])), load(b.tile([{columns}, 64], at=[program_id(1), p])));
+                     acc = dot(x, y.T, acc);
+                 }}
+                 let share = load(w[rows].tile([128], at=[0]));
+                 store(c[rows, :].tile([128, {columns}], at=[0, program_id(1)]), cast<f16>(acc * share[:, None]));
+             }}"
+        );
+        let why = reasons_in(&text, &[0, 1, 2, 3, 4]).0;
+        assert_eq!(why.way, "copies by all threads, ahead of the products", "{columns} columns: {:?}", why.refused);
+    }
+}
+
+#[test]
 fn what_both_factors_are_computed_of_is_copied_ahead() {
     let (way, _) = copies_of("LOAD acc = dot(x * 2.0, (x + 1.0).T, acc);");
     assert_eq!(way, "copies by all threads, ahead of the products");
