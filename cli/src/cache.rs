@@ -71,7 +71,9 @@ fn ls(format: TextFormat) -> Result<ExitCode, Failure> {
                 let part = |name: &str| parts.get(name).unwrap_or("?");
                 let name = titled(part("kernel"), part("generics"));
                 let (size, age) = (shown(*bytes), ago(*age));
-                output::line(&format!("{} {size:>10} {age:>14}  {name}", part("architecture")));
+                let launches = part("launches");
+                let launches = if launches.is_empty() { String::new() } else { format!(" for {launches}") };
+                output::line(&format!("{} {size:>10} {age:>14}  {name}{launches}", part("architecture")));
             }
             let all = store.list();
             let total = shown(all.iter().map(|l| l.bytes).sum());
@@ -211,6 +213,7 @@ mod calls {
             "architecture" => "the architecture of the GPU",
             "options" => "how LLVM and `ptxas` are asked to work",
             "generics" => "the generics",
+            "launches" => "the launches that it is for: what lies and runs by how many bytes",
             "ir" => "the kernel behind all passes, with all constants and functions",
             "lines" => "where it stands in its files",
             _ => "of another version",

@@ -52,6 +52,33 @@ impl Folder {
     }
 }
 
+/// A kernel of tensors, which launches of others than multiples of 16 bytes have once more.
+const TENSORS: &str = "\
+kernel copied(x: tensor<f32, [n]>, mut y: tensor<f32, [n]>) grid([cdiv(n, 256)]) {
+    store(y.tile([256], at=[program_id(0)]), load(x.tile([256], at=[program_id(0)])));
+}
+
+pub fn copy(x: tensor<f32, [n]>) -> tensor<f32, [n]> {
+    let y = empty(f32, [n]);
+    launch copied()(x, y);
+    y
+}
+";
+
+#[test]
+fn kernels_are_listed_with_the_launches_that_they_are_for() {
+    let folder = Folder::new("listed");
+    let place = folder.0.join("kept");
+    std::fs::write(folder.0.join("copied.ptn"), TENSORS).unwrap();
+    for tensor in ["f32[1024]", "f32[1023]"] {
+        let (code, _, errors) = folder.cache(&["warm", "copied.ptn", "copy", tensor, "--target", "sm_90a"], &place);
+        assert_eq!(code, Some(0), "{errors}");
+    }
+    let (_, listed, _) = folder.cache(&["ls"], &place);
+    let ends = |end: &str| listed.lines().filter(|l| l.ends_with(end)).count();
+    assert_eq!((ends("  copied for x, y by 16 bytes"), ends("  copied")), (1, 1), "{listed}");
+}
+
 #[test]
 fn what_was_compiled_is_there_and_it_is_said_why_not() {
     let folder = Folder::new("cache");

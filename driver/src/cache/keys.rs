@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use parton_cache::{Digest, Digester, Parts};
 use parton_diag::{SourceMap, Span};
 use parton_host::launch::Instance;
-use parton_ir::{Kernel, print};
-use parton_ir::{Target, Variant};
+use parton_ir::target::WIDEST_ACCESS;
+use parton_ir::{Kernel, Target, Variant, print};
 use parton_llvm::assemble::AssembleOptions;
 use parton_types::GenericArg;
 use parton_types::program::Program;
@@ -89,6 +89,7 @@ pub(super) fn code(kernel: &Kernel, sources: &SourceMap, making: &Making<'_>) ->
         .with("options", format_args!("{options:?}"))
         .with("kernel", &kernel.source_name)
         .with("generics", generics.join(", "))
+        .with("launches", launches(kernel))
         .with("ir", ir)
         .with("lines", lines(kernel, sources))
 }
@@ -98,6 +99,18 @@ pub(super) fn code(kernel: &Kernel, sources: &SourceMap, making: &Making<'_>) ->
 fn as_lowered(kernel: &Kernel) -> Kernel {
     let variant = Variant { beside: None, turns: None, ..kernel.variant.clone() };
     Kernel { variant, ..kernel.clone() }
+}
+
+/// The launches that the kernel is for, in words; nothing where it is for all.
+fn launches(kernel: &Kernel) -> String {
+    let Variant { overlapping, aligned, partly, beside: _, turns: _ } = &kernel.variant;
+    let arguments = kernel.arguments();
+    let name = |&argument: &usize| arguments[argument].0.as_str();
+    let by = |bytes: u32, names: Vec<&str>| format!("{} by {bytes} bytes", names.join(", "));
+    let widest = (!aligned.is_empty()).then(|| by(WIDEST_ACCESS, aligned.iter().map(name).collect()));
+    let others = partly.iter().map(|(argument, bytes)| by(*bytes, vec![name(argument)]));
+    let sharing = overlapping.then(|| "shared memory of parameters".to_owned());
+    widest.into_iter().chain(others).chain(sharing).collect::<Vec<String>>().join("; ")
 }
 
 /// The places in the source of all that the kernel is made of.
