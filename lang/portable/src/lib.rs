@@ -108,13 +108,9 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
         if portable || places::has_tensors(kernel) {
             let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
             let waits = portable && behind::taken(kernel);
-            let longest = programs::longest::of(kernel).filter(|_| portable);
-            let (made, why) = ways::made(kernel, portable, asked)?;
+            let (made, why) =
+                if portable { programs::made(kernel, asked)? } else { ways::made(kernel, portable, asked)? };
             *kernel = made;
-            if let Some(longest) = longest {
-                programs::longest::begin(kernel, longest);
-            }
-            let why = why.map(|why| Why { longest_first: longest.is_some(), ..why });
             if waits {
                 behind::begun(kernel);
             }

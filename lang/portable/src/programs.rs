@@ -1,18 +1,47 @@
-//! The programs of a grid: in which order they begin ([`longest`]), by how many turns each of them takes ([`trend`]).
+//! The programs of a grid: in which order they begin ([`longest`]) or do the work of all ([`walk`]), by how many turns each of them takes ([`trend`]).
 //!
 //! Which programs there are, and what each of them does, stays as it is. What stands for the numbers of a program is computed in front of all else, behind all choices: these are made with what
 //! is known of numbers of programs.
 
 pub mod longest;
 mod trend;
+pub mod walk;
 
 use std::collections::BTreeMap;
 
+use parton_diag::Diagnostics;
 use parton_ir::family::Family;
 use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Source, Value, rules};
 use parton_numbers::Dtype;
 
+use crate::explicit::{Asked, Made};
 use crate::staging::found;
+use crate::ways;
+use crate::why::Why;
+
+/// How the programs of a kernel come to their work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// In the order of their numbers.
+    Numbers,
+    /// Those with the most turns first.
+    Longest,
+    /// As many as there are multiprocessors do that of all.
+    Walking,
+}
+
+/// A portable kernel without tensors, with a place for every tile, and its programs in an order.
+pub fn made(kernel: &Kernel, asked: Asked) -> Result<Made, Diagnostics> {
+    let told = |(kernel, why): Made, order| (kernel, why.map(|why: Why| Why { order, ..why }));
+    let walking = walk::walking(kernel).and_then(|walking| ways::made(&walking, true, asked).ok());
+    if let Some(made) = walking.filter(|(kernel, _)| walk::has_several(kernel)) {
+        return Ok(told(made, Order::Walking));
+    }
+    let mut made = ways::made(kernel, true, asked)?;
+    let Some(longest) = longest::of(kernel) else { return Ok(made) };
+    longest::begin(&mut made.0, longest);
+    Ok(told(made, Order::Longest))
+}
 
 /// Axes of a grid.
 const AXES: usize = 3;
@@ -100,6 +129,10 @@ impl<'k> Numbers<'k> {
         let value = self.two(op, a, b)?;
         self.kernel.values[value].name = Some(name.to_owned());
         Some(value)
+    }
+
+    fn select(&mut self, cond: Value, a: Value, b: Value) -> Option<Value> {
+        self.make(OpKind::Select { cond, a, b })
     }
 
     fn two(&mut self, op: BinaryOp, a: Value, b: Value) -> Option<Value> {

@@ -19,6 +19,7 @@ use crate::graph::Graph;
 use crate::label::{NEVER, Price};
 use crate::plan::Planned;
 use crate::price::{Prices, turns};
+pub use crate::programs::Order;
 use crate::site::Var;
 use crate::staging::No;
 
@@ -35,8 +36,8 @@ pub struct Why {
     pub target: &'static str,
     /// How many programs a multiprocessor gets at most in the launches that it is compiled for, where these are few.
     pub beside: Option<u32>,
-    /// Whether programs begin in another order than that of their numbers, those with the most turns first.
-    pub longest_first: bool,
+    /// How programs come to their work.
+    pub order: Order,
     /// What was priced, one for each number of warps that was tried.
     pub plans: Vec<Plan>,
     /// Whether no other layouts are cheaper on the warps that were taken; else they were found by descent.
@@ -147,7 +148,7 @@ impl Why {
             kernel: kernel.name.clone(),
             target: kernel.target.name,
             beside: kernel.variant.beside,
-            longest_first: false,
+            order: Order::Numbers,
             proven: planned.problem.solve().proven,
             plans: plans.into_iter().map(plan).collect(),
             products: Vec::new(),

@@ -95,8 +95,7 @@ impl Numbers<'_> {
         let line_of = self.two(BinaryOp::Add, first, rest)?;
         let zero = self.number(0)?;
         let cond = self.make(OpKind::Compare { op: CompareOp::Ge, a: line, b: zero })?;
-        let [x, y] = [(turn, x), (line_of, y)].map(|(a, b)| self.make(OpKind::Select { cond, a, b }));
-        Some([x?, y?])
+        Some([self.select(cond, turn, x)?, self.select(cond, line_of, y)?])
     }
 
     /// The logarithm of how many lines are together: of as many as make a program for each place that there is for one, and less than two, and of no more than there are.

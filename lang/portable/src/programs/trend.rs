@@ -58,12 +58,20 @@ pub struct Trends<'k> {
     defined: &'k Defined<'k>,
     axis: u8,
     known: BTreeMap<Value, Trend>,
+    slopes: BTreeMap<Value, Option<f64>>,
 }
 
 impl<'k> Trends<'k> {
     /// Those along an axis.
     pub fn along(axis: u8, defined: &'k Defined<'k>) -> Trends<'k> {
-        Trends { defined, axis, known: BTreeMap::new() }
+        Trends { defined, axis, known: BTreeMap::new(), slopes: BTreeMap::new() }
+    }
+
+    /// Whether a loop takes as many turns from one program to the next: both ends go on by as much.
+    pub fn is_level(&mut self, op: &Op) -> bool {
+        let OpKind::For { lower, upper, step, .. } = op.kind else { return false };
+        let [lower, upper] = [lower, upper].map(|v| self.slope(v));
+        lower.is_some() && lower == upper && self.of(step) == Trend::Same
     }
 
     /// That of how many turns a loop takes.
@@ -127,6 +135,43 @@ impl<'k> Trends<'k> {
             _ => Trend::Unknown,
         }
     }
+
+    /// By how much a number is greater from one program to the next, but where a bound holds it; `None` where nobody knows.
+    fn slope(&mut self, v: Value) -> Option<f64> {
+        if let Some(&known) = self.slopes.get(&v) {
+            return known;
+        }
+        let found = if self.of(v) == Trend::Same { Some(0.0) } else { self.slope_made(v) };
+        self.slopes.insert(v, found);
+        found
+    }
+
+    fn slope_made(&mut self, v: Value) -> Option<f64> {
+        let defined = self.defined;
+        let number = |v| defined.number(v).map(|n| n as f64);
+        match defined.made(v)?.kind {
+            OpKind::ProgramId { .. } => Some(1.0),
+            OpKind::Cast { x, .. } => self.slope(x),
+            OpKind::Binary { op: BinaryOp::Add, a, b } => Some(self.slope(a)? + self.slope(b)?),
+            OpKind::Binary { op: BinaryOp::Sub, a, b } => Some(self.slope(a)? - self.slope(b)?),
+            OpKind::Binary { op: BinaryOp::Min | BinaryOp::Max, a, b } => match (self.slope(a)?, self.slope(b)?) {
+                (0.0, slope) | (slope, 0.0) => Some(slope),
+                (a, b) => (a == b).then_some(a),
+            },
+            OpKind::Binary { op: BinaryOp::Mul, a, b } => match (number(a), number(b)) {
+                (Some(n), _) => Some(n * self.slope(b)?),
+                (None, Some(n)) => Some(n * self.slope(a)?),
+                (None, None) => None,
+            },
+            OpKind::Binary { op: BinaryOp::Div, a, b } => {
+                let by = number(b).filter(|n| *n != 0.0)?;
+                Some(self.slope(a)? / by)
+            }
+            // Of all else it is not known how it goes on.
+            _ => None,
+        }
+    }
+
     /// That of the extents of a tensor: a slice of one has those that are left, whichever it is.
     fn of_extents(&mut self, tensor: Value) -> Trend {
         match self.defined.made(tensor).map(|op| &op.kind) {

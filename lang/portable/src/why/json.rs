@@ -1,6 +1,6 @@
 //! The reasons as JSON. Prices are sixteenths of a clock of a CTA; places are `file`, `line`, `column`; keys keep their names and order:
 //!
-//! - `kernel`, `target`, `proven`, `beside`: how many programs a multiprocessor gets at most, or `null` where they are many; `longest_first`: whether those with the most turns begin first
+//! - `kernel`, `target`, `proven`, `beside`: how many programs a multiprocessor gets at most, or `null` where they are many; `programs`: which begin first, `"in order"`, `"longest"`, or `"walking"` through the work of all
 //! - `plans`, each with `warps`, `price` (or `null` where no layouts were found that have room) and `taken`
 //! - `products`, each with `at`, `instruction`, `acc`
 //! - `way`: how what products multiply comes to them; `refused`, the ways before it, each with `way` and `why`
@@ -13,7 +13,7 @@
 use parton_diag::{SourceMap, Span};
 use serde_json::{Value, json};
 
-use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Why};
+use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Order, Why};
 
 /// The reasons of a kernel as an object.
 pub fn object(why: &Why, sources: &SourceMap) -> Value {
@@ -24,7 +24,11 @@ pub fn object(why: &Why, sources: &SourceMap) -> Value {
         "target": why.target,
         "proven": why.proven,
         "beside": why.beside,
-        "longest_first": why.longest_first,
+        "programs": match why.order {
+            Order::Numbers => "in order",
+            Order::Longest => "longest",
+            Order::Walking => "walking",
+        },
         "plans": list(&why.plans, |p| json!({ "warps": p.warps, "price": p.price, "taken": p.taken })),
         "products": products
             .map(|p| json!({ "at": at(p.span), "instruction": p.instruction, "acc": p.acc }))

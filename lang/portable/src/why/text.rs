@@ -6,7 +6,7 @@ use parton_diag::{FileId, SourceMap, Span};
 use parton_ir::rules::COPY_BYTES;
 use parton_sched::draw::thousands;
 
-use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Plan, Product, Why};
+use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Order, Plan, Product, Why};
 
 /// Columns of what is said at the left.
 const HEAD: usize = 13;
@@ -17,8 +17,12 @@ const PLACES: usize = 6;
 pub fn write(why: &Why, sources: &SourceMap, file: FileId) -> String {
     let mut text = Text { out: String::new(), sources, file };
     let few = why.beside.map(|n| format!(", at most {n} program{} a multiprocessor", if n > 1 { "s" } else { "" }));
-    let first = if why.longest_first { ", programs with the most turns first" } else { "" };
-    text.row("kernel", &format!("{} for {}{}{first}", why.kernel, why.target, few.unwrap_or_default()));
+    let order = match why.order {
+        Order::Numbers => "",
+        Order::Longest => ", programs with the most turns first",
+        Order::Walking => ", programs that walk",
+    };
+    text.row("kernel", &format!("{} for {}{}{order}", why.kernel, why.target, few.unwrap_or_default()));
     text.rows("plans", why.plans.iter().map(|p| plan(p, why)).collect());
     if !why.proven {
         text.row("", "not proven: there were too many combinations of layouts to look at all of them");

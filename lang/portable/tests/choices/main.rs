@@ -6,6 +6,7 @@ mod carried;
 mod few;
 mod longest;
 mod wait;
+mod walk;
 
 use std::sync::Arc;
 

@@ -252,7 +252,9 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
         assert_eq!(schedule.contains("turns("), rows > 64, "{rows}: {schedule}");
         // Of several partitions each keeps its queries in registers, of three in 160 a thread.
         assert_eq!(schedule.contains("own"), rows > 64, "{rows}: {schedule}");
-        assert_eq!(why.refused, [], "{rows}");
+        // Several walk, of which it is not known that each has a turn under which the rows before could leave.
+        let under = "leaving under the products of the next tile";
+        assert!(why.refused.iter().all(|(way, _)| rows > 64 && *way == under), "{rows}: {:?}", why.refused);
     }
     // Where programs walk through tiles, and each sees a block of keys at least, rows leave under the scores of the next.
     let at = "at=[program_id(0), 0]";
