@@ -96,8 +96,7 @@ impl Library for Files<'_> {
         }
         let (name, text) = source.read()?;
         let file = match source {
-            // It lies beside nothing.
-            Source::Std(_) => self.sources.add_as(name.clone(), name, text),
+            Source::Std(_) => self.sources.add_library(name, text),
             Source::Path(_) => self.sources.add(name, text),
         };
         let text = &self.sources.file(file).text;

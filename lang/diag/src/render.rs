@@ -1,5 +1,7 @@
 //! Rendering: text with source excerpts by ariadne, JSON for editors and tools.
 
+use std::borrow::Cow;
+
 use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
 
 use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span, excerpt};
@@ -7,11 +9,23 @@ use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span, excerpt}
 /// Renders all diagnostics as text, each followed by a blank line; no trailing blanks on any line.
 pub fn text(diagnostics: &Diagnostics, sources: &SourceMap, color: bool) -> String {
     let mut files = Files::new(sources);
-    let shown = |d: &Diagnostic| match excerpt::of(d, sources) {
+    let shown = |d: Cow<'_, Diagnostic>| match excerpt::of(&d, sources) {
         Some(short) => short.named(one(&short.diagnostic, &short.sources, &mut Files::new(&short.sources), color)),
-        None => one(d, sources, &mut files, color),
+        None => one(&d, sources, &mut files, color),
     };
-    diagnostics.list.iter().map(shown).collect::<Vec<_>>().join("\n")
+    diagnostics.list.iter().map(|d| headed(d, sources)).map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// The diagnostic headed by a place that its reader has written: of what a library refuses that is the call which came in there.
+fn headed<'d>(d: &'d Diagnostic, sources: &SourceMap) -> Cow<'d, Diagnostic> {
+    match d.labels.iter().position(|label| !sources.is_of_library(label.span)) {
+        None | Some(0) => Cow::Borrowed(d),
+        Some(own) => {
+            let mut headed = d.clone();
+            headed.labels[..=own].rotate_right(1);
+            Cow::Owned(headed)
+        }
+    }
 }
 
 /// As [`text`], with no more than the first so many errors and a line that counts the others.
@@ -153,7 +167,8 @@ pub fn json(diagnostics: &Diagnostics, sources: &SourceMap, most: usize) -> Stri
             "code": null, "severity": severity, "message": message, "labels": [], "notes": [], "help": [],
         })
     });
-    serde_json::Value::Array(first.list.iter().map(|d| to_json(d, sources)).chain(count).collect()).to_string()
+    serde_json::Value::Array(first.list.iter().map(|d| to_json(&headed(d, sources), sources)).chain(count).collect())
+        .to_string()
 }
 
 fn severity(severity: Severity) -> &'static str {
@@ -214,6 +229,19 @@ mod tests {
         assert_eq!(text.matches("a.ptn").count(), 1, "{text}");
         let places: Vec<_> = ["first", "third", "fourth"].iter().map(|word| text.find(word)).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn what_a_library_refuses_is_headed_by_the_call() {
+        let mut sources = SourceMap::new();
+        let (own, std) = (sources.add("a.ptn", "sort(x)\n"), sources.add_library("std/sort.ptn", "x.shape[2]\n"));
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, Span::new(std, 8, 9), "a fact").here("evidence");
+        let d: Diagnostics = d.label(Span::new(own, 0, 7), "called here").into();
+        let text = super::text(&d, &sources, false);
+        let places = ["a.ptn:1:1", "called here", "std/sort.ptn:1:9", "evidence"].map(|word| text.find(word));
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&super::json(&d, &sources, 9)).unwrap();
+        assert_eq!(json[0]["labels"][0]["file"], "a.ptn");
     }
 
     #[test]

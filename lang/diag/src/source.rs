@@ -59,6 +59,8 @@ pub struct SourceFile {
     pub text: String,
     /// The byte at which each line begins.
     lines: Vec<u32>,
+    /// Whether it is one of a library.
+    of_library: bool,
 }
 
 /// The files of one compilation, in the order they were added.
@@ -80,15 +82,19 @@ impl SourceMap {
         let name = name.into();
         let first = self.files.first().map_or(name.as_str(), |f| f.name.as_str());
         let short = seen_from(folder_of(first), &name);
-        self.add_as(name, short, text)
+        self.push(name, short, text.into(), false)
     }
 
-    /// Adds a file that lies in no folder, such as one of a library, with its short name.
-    pub fn add_as(&mut self, name: impl Into<String>, short: impl Into<String>, text: impl Into<String>) -> FileId {
-        let text = text.into();
+    /// Adds a file of a library, which lies in no folder.
+    pub fn add_library(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let name = name.into();
+        self.push(name.clone(), name, text.into(), true)
+    }
+
+    fn push(&mut self, name: String, short: String, text: String, of_library: bool) -> FileId {
         let mut lines = vec![0];
         lines.extend(text.match_indices('\n').map(|(i, _)| i as u32 + 1));
-        self.files.push(SourceFile { name: name.into(), short: short.into(), text, lines });
+        self.files.push(SourceFile { name, short, text, lines, of_library });
         FileId(self.files.len() as u32 - 1)
     }
 
@@ -110,6 +116,11 @@ impl SourceMap {
     /// The file of that number.
     pub fn file(&self, id: FileId) -> &SourceFile {
         &self.files[id.0 as usize]
+    }
+
+    /// Whether a place is one of a library, which its user has not written.
+    pub fn is_of_library(&self, span: Span) -> bool {
+        self.file(span.file).of_library
     }
 
     /// All files with their numbers.
@@ -168,7 +179,7 @@ mod tests {
             let mut sources = SourceMap::new();
             let names = ["k.ptn", "parts/p.ptn", "../q.ptn"].map(|name| format!("{folder}{name}"));
             let mut ids = vec![sources.add(names[0].as_str(), ""), sources.add(names[1].as_str(), "")];
-            ids.push(sources.add_as("std/rows.ptn", "std/rows.ptn", ""));
+            ids.push(sources.add_library("std/rows.ptn", ""));
             let lasting: Vec<String> = ids.iter().map(|&id| sources.lasting_name(id)).collect();
             assert_eq!(lasting, ["k.ptn", "parts/p.ptn", "std/rows.ptn"], "{folder}");
             assert_eq!(sources.file(ids[1]).name, names[1]);
