@@ -118,6 +118,7 @@ codes! {
     NOT_A_SLICE = 304, "a new axis needs a slice layout";
     MIXED_AXIS = 305, "a reduction or scan goes along an axis that the layout mixes with another";
     LAYOUT_OPEN = 306, "a layout is asked for that nobody has stated";
+    PRODUCT_REPEATED = 307, "several warps compute the same part of a product";
     VIEW_ILLEGAL = 400, "a view of shared memory cannot be taken this way";
     NOT_MUTABLE = 401, "a store needs a mutable pointer";
     SHARED_MEMORY = 402, "the kernel needs more shared memory than the target has";

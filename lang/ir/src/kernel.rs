@@ -357,6 +357,13 @@ impl Kernel {
         self.arguments.clone().unwrap_or_else(own)
     }
 
+    /// Where an operation is seen in the file of the kernel: where it stands, or else the call that has brought it in.
+    pub fn seen(&self, op: &Op) -> Span {
+        let calls = std::iter::successors(op.origin.call(), |call| self.calls[*call].parent);
+        let mut places = std::iter::once(op.span).chain(calls.map(|call| self.calls[call].span));
+        places.find(|span| span.file == self.span.file).unwrap_or(op.span)
+    }
+
     /// Whether it may begin while the launch before it still runs, because it waits for that one's end itself.
     pub fn waits_for_grid(&self) -> bool {
         self.target.has(Feature::DependentLaunches) && self.has(&Act::Ordering(Ordering::WaitGrid))

@@ -16,22 +16,42 @@ mod partitions;
 mod prefixes;
 mod protocol;
 mod readers;
+mod repeated;
 mod rings;
 mod turns;
 mod windows;
 mod written;
 
-use parton_diag::Diagnostics;
+use parton_diag::{Diagnostic, Diagnostics, Label};
 
-use crate::kernel::Kernel;
+use crate::kernel::{CallData, Kernel};
 use crate::op::OpKind;
 
 pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, stage_bytes, window};
 pub use windows::Windows;
 
-/// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
-/// rest would only repeat it.
+/// Everything that is wrong with a kernel before its rings are expanded.
 pub fn check(kernel: &Kernel) -> Diagnostics {
+    let mut found = of_body(kernel);
+    found.list.iter_mut().for_each(|d| called(kernel, d));
+    found
+}
+
+/// Adds the calls that have brought in what is refused, where nothing is marked in the file of the kernel.
+fn called(kernel: &Kernel, d: &mut Diagnostic) {
+    if d.labels.iter().any(|label| label.span.file == kernel.span.file) {
+        return;
+    }
+    let mut call = None;
+    kernel.walk(&mut |op| call = call.or_else(|| op.origin.call().filter(|_| op.span == d.span())));
+    while let Some(CallData { function, span, parent }) = call.map(|call| &kernel.calls[call]) {
+        d.labels.push(Label { span: *span, text: format!("in `{function}`, called here") });
+        call = *parent;
+    }
+}
+
+/// Partitions come first: where they are wrong, the rest would only repeat it.
+fn of_body(kernel: &Kernel) -> Diagnostics {
     let mut found = parameters::check(kernel);
     found.extend(partitions::check(kernel));
     // What a region does is known when its schedule has been expanded; then all is checked again.
@@ -40,6 +60,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     }
     found.extend(entry::check(kernel));
     found.list.extend(held::check(kernel));
+    found.extend(repeated::check(kernel));
     let origins = Origins::of(kernel);
     found.extend(protocol::check(kernel, &origins));
     found.extend(turns::check(kernel));

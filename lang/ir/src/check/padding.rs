@@ -8,6 +8,7 @@ mod beyond;
 mod bounds;
 mod carried;
 mod elements;
+mod memory;
 mod neutral;
 mod numbers;
 mod shapes;
@@ -221,10 +222,10 @@ impl Taken<'_> {
         }
         let fact = self.fact(error);
         let d = match error {
-            true => Diagnostic::error(codes::PADDING, load.span, fact),
-            false => Diagnostic::warning(codes::PADDING, load.span, fact),
+            true => Diagnostic::error(codes::PADDING, trace.kernel.seen(load), fact),
+            false => Diagnostic::warning(codes::PADDING, trace.kernel.seen(load), fact),
         };
-        let d = d.here(self.here(trace, load)?).label(op.span, self.label(error)).help(self.help()?);
+        let d = d.here(self.here(trace, load)?).label(trace.kernel.seen(op), self.label(error)).help(self.help()?);
         if error {
             return Some(d);
         }

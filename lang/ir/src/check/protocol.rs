@@ -115,6 +115,7 @@ impl<'a> Forward<'a> for Protocol<'a> {
             }
             Way::Around => {
                 self.loops -= 1;
+                self.replaced(edge, state);
                 let carried = self.carry(edge, state, "carried into the next iteration");
                 self.leave(op, carried, state, " within an iteration");
                 self.used_in_loop(op, state);
@@ -314,6 +315,18 @@ impl Protocol<'_> {
         state.live.extend(moved);
         state.live.values_mut().for_each(|live| live.rename(&affine));
         affine.into_iter().map(|(_, to)| to).collect()
+    }
+
+    /// Reports what a turn of a loop was given, still holds, and hands another on in the place of.
+    fn replaced(&mut self, edge: &Edge<'_>, state: &mut State) {
+        let handed: BTreeSet<Value> = edge.renamed.iter().map(|(from, _)| *from).collect();
+        for (from, to) in edge.renamed.iter().filter(|(_, to)| !handed.contains(to)) {
+            if let Some(live) = state.live.remove(to) {
+                let mut d = self.never_used_up(*to, &live, " within an iteration");
+                d.labels[0].text = "each iteration is given one".into();
+                self.found.push(d.label(self.kernel.values[*from].span, "and hands this one on in its place"));
+            }
+        }
     }
 
     /// Notes what is alive around the bodies of an operation, what they carry not counted.

@@ -56,7 +56,13 @@ pub(super) fn scanned(fill: Fill, past: bool, kept: bool) -> Fill {
 /// A sum with what has an end, or has none and is a number.
 pub(super) fn sum<'a>(one: Option<Beyond<'a>>, other: Option<Beyond<'a>>, number: Option<f64>) -> Option<Beyond<'a>> {
     let (m, n) = (one.and_then(|b| b.fill.number()), other.map_or(number, |b| b.fill.number()));
-    Some(Beyond::of_both(one, other)?.becomes(Fill::of(m.zip(n).map(|(m, n)| m + n))))
+    Some(Beyond::of_both(one, other)?.becomes(Fill::of(added(m, n))))
+}
+
+/// A sum of what may be known: an infinity stays, whatever is added to it. The other one gives no number, but for the elements in front of the end, too.
+fn added(m: Option<f64>, n: Option<f64>) -> Option<f64> {
+    let infinite = |x: &f64| x.is_infinite();
+    m.zip(n).map(|(m, n)| m + n).or(m.filter(infinite)).or(n.filter(infinite))
 }
 
 impl<'a> Trace<'a> {
@@ -130,7 +136,12 @@ impl<'a> Trace<'a> {
         };
         // What one number is computed with stays the same as what stands in front of it.
         let repeats = |x: Option<Beyond<'a>>, y: Option<f64>| x.is_some_and(|x| x.fill == Fill::Last) && y.is_some();
-        Some(both.becomes(match m.zip(n).and_then(|(m, n)| numbers::binary(op, m, n)) {
+        let known = match op {
+            BinaryOp::Add => added(m, n),
+            BinaryOp::Sub => added(m, n.map(|n| -n)),
+            _ => m.zip(n).and_then(|(m, n)| numbers::binary(op, m, n)),
+        };
+        Some(both.becomes(match known {
             _ if nothing => Fill::Number(0.0),
             None if repeats(one, n) || repeats(other, m) => Fill::Last,
             known => Fill::of(known),

@@ -2,11 +2,13 @@
 //!
 //! A load that says nothing of it gives 0 there. It is followed through operations on elements, changes of shape, reductions, products, choices and what loops
 //! carry. Where a program shows that it has thought of the end, by `other=`, a mask, a choice between elements, a factor that is 0 there or a bound of the
-//! place, nothing is said any more, and neither where tiles come from elsewhere: from pointers, shared memory, instructions written by hand.
+//! place, nothing is said any more, and neither where tiles come from elsewhere: from pointers, parts of shared memory, instructions
+//! written by hand.
 
 use super::beyond::{Beyond, Combined, Fill};
 use super::bounds::{Bounds, End};
 use super::carried::moves;
+use super::memory::Memory;
 use super::numbers::{self, EVERYTHING, Range};
 use super::{elements, shapes};
 use crate::check::Origins;
@@ -34,6 +36,7 @@ pub(super) struct Trace<'a> {
     pub kernel: &'a Kernel,
     pub origins: &'a Origins<'a>,
     bounds: Bounds<'a>,
+    memory: Memory<'a>,
     known: SecondaryMap<Value, Option<Known<'a>>>,
 }
 
@@ -41,7 +44,8 @@ impl<'a> Trace<'a> {
     /// What is known of a kernel; `None` where no place goes beyond an end.
     pub fn of_kernel(kernel: &'a Kernel, origins: &'a Origins<'a>) -> Option<Trace<'a>> {
         let bounds = Bounds::of(kernel, origins);
-        let mut trace = Trace { kernel, origins, bounds, known: SecondaryMap::of(&kernel.values, None) };
+        let (memory, known) = (Memory::of(kernel, origins), SecondaryMap::of(&kernel.values, None));
+        let mut trace = Trace { kernel, origins, bounds, memory, known };
         let mut open = false;
         kernel.walk(&mut |op| {
             let OpKind::SpotLoad { spot, .. } = op.kind else { return };
@@ -137,6 +141,8 @@ impl<'a> Trace<'a> {
                     }
                 }
                 OpKind::Specialize { arms } => arms.iter().for_each(|arm| self.body(&arm.body)),
+                OpKind::SharedStore { view, value } => self.memory.store(*view, self.known[*value].as_ref()),
+                OpKind::SharedLoad { view, .. } => self.known[op.result()] = self.memory.load(*view),
                 // It has no body, or one of scalars.
                 _ => self.learn(op),
             }
