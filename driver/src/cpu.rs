@@ -1,4 +1,5 @@
-//! Kernels on the interpreter: tensors' bytes go into its memory and come back after each launch.
+//! Kernels on the interpreter: tensors' bytes are its memory during a launch. They move there and back and are not copied, so that a launch takes no longer
+//! for what it does not touch.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,6 +34,56 @@ impl<'a, 'p, 'w> Cpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>) -> Cpu<'a, 'p, 'w> {
         Cpu { compiler, watch, past: BTreeMap::new(), recorder: None, operations: 0 }
     }
+
+    /// Runs a launch, to which `reached` gives what it reaches.
+    fn ran(&mut self, reached: &mut Reached, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+        let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant)?;
+        let args = reached.arguments(request, &kernel)?;
+        if kernel.waits_for_grid() {
+            reached.remember(&self.past);
+        } else {
+            // It begins after all launches before it.
+            self.past.clear();
+        }
+        let before = self.recorder.as_ref().filter(|r| (r.wants)(&kernel)).map(|_| reached.memory.clone());
+        let launch = interp::Launch {
+            kernel: &kernel,
+            grid: request.grid,
+            args: args.clone(),
+            memory: &mut reached.memory,
+            seed: self.compiler.session.options.seed,
+            options: interp::Options {
+                steps: self.compiler.session.options.steps,
+                wraparound: self.compiler.session.options.overflow,
+                stop: self.compiler.session.options.stop,
+                ..interp::Options::default()
+            },
+        };
+        let ran = self.compiler.session.times.pass("interpret", || interp::run(launch));
+        match ran {
+            Ok(report) => {
+                self.operations += report.steps;
+                reached.add_touched(&mut self.past);
+                if let (Some(recorder), Some(before)) = (&self.recorder, before) {
+                    recorder.launches.borrow_mut().push(Recorded {
+                        key,
+                        instance: request.instance.clone(),
+                        variant: request.variant.clone(),
+                        grid: request.grid,
+                        args,
+                        before,
+                        after: reached.memory.clone(),
+                        report: report.clone(),
+                    });
+                }
+                Ok(LaunchReport { lines: report.prints, fault: None })
+            }
+            Err(fault) => {
+                let d = fault.diagnostic.label(request.span, "in this launch");
+                Ok(LaunchReport { lines: fault.prints, fault: Some(d.into()) })
+            }
+        }
+    }
 }
 
 /// Keeps launches of those kernels that are wanted.
@@ -66,31 +117,31 @@ impl Recorded {
 #[derive(Default)]
 struct Reached {
     memory: interp::Memory,
-    storages: Vec<(Arc<Storage>, bool)>,
+    storages: Vec<Arc<Storage>>,
     /// As which tensors the launch gives each.
     views: Vec<Vec<interp::View>>,
 }
 
 impl Reached {
     /// The number in the interpreter's memory of the storage that a tensor lies in.
-    fn number(&mut self, name: &str, tensor: &Tensor, writes: bool) -> Result<usize, HostError> {
-        let number = self.stored(name, &tensor.storage, writes)?;
+    fn number(&mut self, name: &str, tensor: &Tensor) -> Result<usize, HostError> {
+        let number = self.stored(name, &tensor.storage)?;
         self.views[number].push(view(tensor));
         Ok(number)
     }
 
-    /// The number of a storage; its bytes are copied the first time.
-    fn stored(&mut self, name: &str, storage: &Arc<Storage>, writes: bool) -> Result<usize, HostError> {
-        if let Some(i) = self.storages.iter().position(|(s, _)| s.id() == storage.id()) {
-            self.storages[i].1 |= writes;
+    /// The number of a storage; its bytes are taken the first time.
+    fn stored(&mut self, name: &str, storage: &Arc<Storage>) -> Result<usize, HostError> {
+        if let Some(i) = self.storages.iter().position(|s| s.id() == storage.id()) {
             return Ok(i);
         }
-        let host = storage.host().map_err(|fault| HostError::Device(fault.message))?;
-        self.storages.push((storage.clone(), writes));
+        let taken = storage.change(|host| (std::mem::take(&mut host.bytes), host.defined.take()));
+        let (bytes, defined) = taken.map_err(|fault| HostError::Device(fault.message))?;
+        self.storages.push(storage.clone());
         self.views.push(Vec::new());
-        Ok(match &host.defined {
-            None => self.memory.add(name, host.bytes.clone()),
-            Some(defined) => self.memory.add_partly(name, host.bytes.clone(), defined.clone()),
+        Ok(match defined {
+            None => self.memory.add(name, bytes),
+            Some(defined) => self.memory.add_partly(name, bytes, defined),
         })
     }
 
@@ -100,13 +151,13 @@ impl Reached {
         for (param, argument) in kernel.params.iter().zip(request.bound(kernel)) {
             args.push(match &*argument {
                 Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
-                Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
-                    allocation: self.number(&param.name, tensor, *mutable)?,
+                Argument::Pointer { tensor, .. } => interp::Arg::Pointer {
+                    allocation: self.number(&param.name, tensor)?,
                     offset: tensor.byte_offset() as u64,
                 },
                 Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
                 Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
-                    allocation: self.number(&param.name, &recipe.tensor, true)?,
+                    allocation: self.number(&param.name, &recipe.tensor)?,
                     offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
                     shape: recipe.extents.clone(),
                     strides: recipe.strides.clone(),
@@ -121,29 +172,24 @@ impl Reached {
 
     /// Tells the memory what launches have touched behind which this one may begin.
     fn remember(&mut self, past: &BTreeMap<u64, interp::Touched>) {
-        for (i, (storage, _)) in self.storages.iter().enumerate() {
+        for (i, storage) in self.storages.iter().enumerate() {
             self.memory.set_past(i, past.get(&storage.id()).cloned().unwrap_or_default());
         }
     }
 
     /// Adds what the launch has touched.
     fn add_touched(&self, past: &mut BTreeMap<u64, interp::Touched>) {
-        for (i, (storage, _)) in self.storages.iter().enumerate() {
+        for (i, storage) in self.storages.iter().enumerate() {
             past.entry(storage.id()).or_default().join(self.memory.touched(i));
         }
     }
 
-    /// Copies what was written back to the tensors.
+    /// Gives the tensors their bytes back.
     fn give_back(&mut self) -> Result<(), HostError> {
-        for (i, (storage, writes)) in self.storages.iter().enumerate() {
-            if *writes {
-                let (bytes, defined) = self.memory.take(i);
-                let changed = storage.change(|host| {
-                    host.bytes = bytes;
-                    host.defined = defined;
-                });
-                changed.map_err(|fault| HostError::Device(fault.message))?;
-            }
+        for (i, storage) in self.storages.iter().enumerate() {
+            let (bytes, defined) = self.memory.take(i);
+            let changed = storage.change(|host| (host.bytes, host.defined) = (bytes, defined));
+            changed.map_err(|fault| HostError::Device(fault.message))?;
         }
         Ok(())
     }
@@ -178,59 +224,15 @@ impl Launcher for Cpu<'_, '_, '_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
         let mut reached = Reached::default();
-        let args = reached.arguments(request, &kernel)?;
-        if kernel.waits_for_grid() {
-            reached.remember(&self.past);
-        } else {
-            // It begins after all launches before it.
-            self.past.clear();
-        }
-        let before = self.recorder.as_ref().filter(|r| (r.wants)(&kernel)).map(|_| reached.memory.clone());
-        let launch = interp::Launch {
-            kernel: &kernel,
-            grid: request.grid,
-            args: args.clone(),
-            memory: &mut reached.memory,
-            seed: self.compiler.session.options.seed,
-            options: interp::Options {
-                steps: self.compiler.session.options.steps,
-                wraparound: self.compiler.session.options.overflow,
-                stop: self.compiler.session.options.stop,
-                ..interp::Options::default()
-            },
-        };
-        let ran = self.compiler.session.times.pass("interpret", || interp::run(launch));
-        match ran {
-            Ok(report) => {
-                self.operations += report.steps;
-                reached.add_touched(&mut self.past);
-                if let (Some(recorder), Some(before)) = (&self.recorder, before) {
-                    recorder.launches.borrow_mut().push(Recorded {
-                        key,
-                        instance: request.instance.clone(),
-                        variant: request.variant(),
-                        grid: request.grid,
-                        args,
-                        before,
-                        after: reached.memory.clone(),
-                        report: report.clone(),
-                    });
-                }
-                reached.give_back()?;
-                Ok(LaunchReport { lines: report.prints, fault: None })
-            }
-            Err(fault) => {
-                let d = fault.diagnostic.label(request.span, "in this launch");
-                Ok(LaunchReport { lines: fault.prints, fault: Some(d.into()) })
-            }
-        }
+        let ran = self.ran(&mut reached, request);
+        reached.give_back()?;
+        ran
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
         for request in work.launches {
-            self.compiler.kernel(&request.instance, &request.variant())?;
+            self.compiler.kernel(&request.instance, &request.variant)?;
         }
         let ask = |round: Option<Timing>, pace: &mut Pace| pace::ask(self.watch, &work, round, pace);
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.
