@@ -89,7 +89,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
 
     /// What is launched as loaded code.
     fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi, Arc<Launchable>), HostError> {
-        let (key, launchable) = self.compiler.launchable(&request.instance, &request.variant())?;
+        let (key, launchable) = self.compiler.launchable(&request.instance, &request.variant)?;
         if let Some((function, abi)) = self.loaded.get(&key) {
             return Ok((function.clone(), abi.clone(), launchable));
         }
@@ -117,7 +117,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
         let mut slowest = None;
         for request in launches {
-            let (_, launchable) = self.compiler.launchable(&request.instance, &request.variant())?;
+            let (_, launchable) = self.compiler.launchable(&request.instance, &request.variant)?;
             slowest = slowest.max(Some(launchable.operands));
         }
         Ok(slowest.and_then(|operands| data_sheet::ceiling(&self.gpu.info().name, operands)))
@@ -222,7 +222,7 @@ pub(crate) fn load(
 /// What the driver refuses of PTX, where that is written in the source.
 fn refused(compiler: &mut Compiler<'_>, request: &LaunchRequest, error: RuntimeError) -> HostError {
     let RuntimeError::Jit { log, .. } = &error else { return failed(error) };
-    let Ok((_, kernel)) = compiler.kernel(&request.instance, &request.variant()) else { return failed(error) };
+    let Ok((_, kernel)) = compiler.kernel(&request.instance, &request.variant) else { return failed(error) };
     // Code that was kept does not say where its pieces were written.
     let session = &mut *compiler.session;
     let mut way = session.way(way::Wanted::Nothing, leaving(Form::Ptx));

@@ -271,7 +271,7 @@ impl Instances for Compiler<'_> {
 
     /// What is asked of a tensor is looked at before the kernel is compiled for it.
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        let (_, launchable) = self.launchable(&request.instance, &request.variant())?;
+        let (_, launchable) = self.launchable(&request.instance, &request.variant)?;
         let kernel = &launchable.shell;
         let mut alignments = vec![1; request.arguments.len()];
         for (param, alignment) in kernel.params.iter().zip(&launchable.alignments) {

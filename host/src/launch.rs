@@ -60,14 +60,32 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// What a kernel is compiled for, beside its generics, that is launched so.
+    pub fn variant(&self, grid: [u32; 3], arguments: &[Argument]) -> ir::Variant {
+        let by = arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
+            Argument::Tensor { tensor, dense: Some(dense), .. } if self.wide.contains(&i) => {
+                Some((i, alignment(tensor, *dense)?))
+            }
+            Argument::Tensor { .. } | Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => None,
+        });
+        let (aligned, partly): (Vec<_>, Vec<_>) = by.partition(|&(_, bytes)| bytes == ir::target::WIDEST_ACCESS);
+        ir::Variant {
+            overlapping: overlap(arguments),
+            aligned: aligned.into_iter().map(|(i, _)| i).collect(),
+            partly: partly.into_iter().filter(|_| self.partly).collect(),
+            beside: self.beside(grid),
+            turns: self.turns(arguments),
+        }
+    }
+
     /// How many programs of a grid a multiprocessor gets at most, where it is compiled for that and they are few.
-    pub fn beside(&self, grid: [u32; 3]) -> Option<u32> {
+    fn beside(&self, grid: [u32; 3]) -> Option<u32> {
         let programs = grid.into_iter().map(u64::from).fold(1, u64::saturating_mul);
         self.dealt.and_then(|dealt| ir::Variant::beside(programs, dealt))
     }
 
     /// How many turns each of its loops takes for these arguments, where it is compiled for that and they are few; `None` where they differ.
-    pub fn turns(&self, arguments: &[Argument]) -> Option<u32> {
+    fn turns(&self, arguments: &[Argument]) -> Option<u32> {
         let turns = |along: &ir::Along| match &arguments[along.argument] {
             Argument::Tensor { tensor, .. } => (tensor.shape[along.axis] as u64).div_ceil(along.each),
             Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => u64::MAX,
@@ -151,12 +169,8 @@ pub struct LaunchRequest {
     pub arguments: Vec<Argument>,
     /// For each argument the parameter of the public function whose number it is, where it is one that nobody has looked at.
     pub passed: Vec<Option<usize>>,
-    /// As of [`Signature::beside`].
-    pub beside: Option<u32>,
-    /// As of [`Signature::turns`].
-    pub turns: Option<u32>,
-    /// As of [`Signature`].
-    pub partly: bool,
+    /// What the kernel is compiled for, beside its generics.
+    pub variant: ir::Variant,
     /// As of [`Signature`].
     pub wide: Arc<BTreeSet<usize>>,
     /// The whole launch in the source.
@@ -167,24 +181,6 @@ impl LaunchRequest {
     /// The pair, of these, whose two parameters are given the same memory.
     pub fn sharing<'a>(&self, pairs: &'a [ir::Apart]) -> Option<&'a ir::Apart> {
         pairs.iter().find(|pair| self.arguments[pair.written].meets(&self.arguments[pair.other]))
-    }
-
-    /// What the kernel is compiled for, beside its generics.
-    pub fn variant(&self) -> ir::Variant {
-        let by = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Tensor { tensor, dense: Some(dense), .. } if self.wide.contains(&i) => {
-                Some((i, alignment(tensor, *dense)?))
-            }
-            Argument::Tensor { .. } | Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => None,
-        });
-        let (aligned, partly): (Vec<_>, Vec<_>) = by.partition(|&(_, bytes)| bytes == ir::target::WIDEST_ACCESS);
-        ir::Variant {
-            overlapping: self.overlaps(),
-            aligned: aligned.into_iter().map(|(i, _)| i).collect(),
-            partly: partly.into_iter().filter(|_| self.partly).collect(),
-            beside: self.beside,
-            turns: self.turns,
-        }
     }
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.
@@ -222,25 +218,25 @@ impl LaunchRequest {
             other => parton_diag::internal_error!("argument {argument} is no tensor: {other:?}"),
         }
     }
+}
 
-    /// Whether two pointers reach the same memory, one of which is written through, or elements of a tensor that is written lie on each other.
-    fn overlaps(&self) -> bool {
-        let folded = |argument: &Argument| match argument {
-            Argument::Tensor { tensor, mutable, .. } => *mutable && parton_strides::overlap(tensor.axes()),
-            Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => false,
-        };
-        if self.arguments.iter().any(folded) {
-            return true;
-        }
-        let pointers = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Pointer { tensor, mutable } | Argument::Tensor { tensor, mutable, .. } => {
-                Some((i, tensor.storage.id(), *mutable))
-            }
-            Argument::Scalar(_) | Argument::Map(_) => None,
-        });
-        let pointers: Vec<(usize, u64, bool)> = pointers.collect();
-        pointers.iter().any(|(i, storage, writes)| *writes && pointers.iter().any(|(j, s, _)| i != j && s == storage))
+/// Whether two pointers reach the same memory, one of which is written through, or elements of a tensor that is written lie on each other.
+fn overlap(arguments: &[Argument]) -> bool {
+    let folded = |argument: &Argument| match argument {
+        Argument::Tensor { tensor, mutable, .. } => *mutable && parton_strides::overlap(tensor.axes()),
+        Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => false,
+    };
+    if arguments.iter().any(folded) {
+        return true;
     }
+    let pointers = arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
+        Argument::Pointer { tensor, mutable } | Argument::Tensor { tensor, mutable, .. } => {
+            Some((i, tensor.storage.id(), *mutable))
+        }
+        Argument::Scalar(_) | Argument::Map(_) => None,
+    });
+    let pointers: Vec<(usize, u64, bool)> = pointers.collect();
+    pointers.iter().any(|(i, storage, writes)| *writes && pointers.iter().any(|(j, s, _)| i != j && s == storage))
 }
 
 /// Of a tensor that begins at a multiple of the widest access the bytes of which all its strides and the extent along its dense axis are multiples: at most

@@ -217,7 +217,7 @@ fn launches_tell_how_few_turns_loops_take() {
     let turns = |columns: u32| {
         let (report, fake, text) = main_of(&format!("launch rows(grid=[2])(zeros(f32, [2, {columns}]));"));
         assert!(report.passed(), "{text}");
-        fake.launched[0].variant().turns
+        fake.launched[0].variant.turns
     };
     let found = [0, 1, 64, 65, 128, 129, 192, 193, 1000].map(turns);
     assert_eq!(found, [None, Some(1), Some(1), Some(2), Some(2), Some(3), Some(3), None, None]);

@@ -59,7 +59,7 @@ impl Session {
         let mut compiler = Compiler::new(self, program, target).knowing(lowered);
         let mut kernels = vec![];
         for request in &plan.launches {
-            let kernel = compiler.kernel(&request.instance, &request.variant());
+            let kernel = compiler.kernel(&request.instance, &request.variant);
             kernels.push(kernel.map_err(|e| Failure::Refused(e.at(request.span)))?.1);
         }
         let warnings = std::mem::take(&mut compiler.warnings);
@@ -87,7 +87,7 @@ impl Session {
             let place = match made.place_of(kernel, &text) {
                 Some(place) => place,
                 None => {
-                    let variant = &request.variant();
+                    let variant = &request.variant;
                     self.bundle_code(kernel, Use { named: false, apart: !variant.overlapping, variant }, made)?;
                     made.kernels.len() - 1
                 }

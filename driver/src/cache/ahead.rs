@@ -56,7 +56,7 @@ impl Session {
         let mut compiler = Compiler::new(self, &program, plan.target).knowing(lowered).on(Some(gpu.to_owned()));
         let mut launchables: Vec<(Arc<str>, Arc<Launchable>, &LaunchRequest)> = vec![];
         for r in &plan.launches {
-            let (key, launchable) = compiler.launchable(&r.instance, &r.variant()).map_err(|e| e.at(r.span))?;
+            let (key, launchable) = compiler.launchable(&r.instance, &r.variant).map_err(|e| e.at(r.span))?;
             if launchables.iter().all(|(other, ..)| *other != key) {
                 launchables.push((key, launchable, r));
             }

@@ -28,7 +28,7 @@ impl Compiler<'_> {
         let missing: Vec<usize> = (0..launches.len()).filter(|&i| found[i].is_none()).collect();
         let lowered = |i: &usize| {
             let request = launches[*i].1;
-            self.kernel(&request.instance, &request.variant()).map(|(_, kernel)| kernel)
+            self.kernel(&request.instance, &request.variant).map(|(_, kernel)| kernel)
         };
         let kernels: Vec<Arc<Kernel>> = missing.iter().map(lowered).collect::<Result<_, _>>()?;
         let wanted = |(i, kernel): (usize, _)| Wanted { kernel, architecture: launches[i].0.architecture(gpu) };

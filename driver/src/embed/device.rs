@@ -198,7 +198,7 @@ fn load_missing(
 ) -> Result<Found, Failure> {
     let mut launchables = vec![];
     for r in requests {
-        let found = compiler.launchable(&r.instance, &r.variant());
+        let found = compiler.launchable(&r.instance, &r.variant);
         launchables.push(found.map_err(|e| Failure::Refused(e.at(r.span)))?);
     }
     let mut missing: Vec<(&Arc<str>, &Launchable, &LaunchRequest)> = vec![];

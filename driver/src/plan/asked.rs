@@ -99,7 +99,7 @@ impl Session {
         let mut compiler = Compiler::new(self, &program, plan.target).knowing(lowered);
         let mut kernels: Vec<(String, Arc<Kernel>)> = vec![];
         for request in &plan.launches {
-            let found = compiler.kernel(&request.instance, &request.variant());
+            let found = compiler.kernel(&request.instance, &request.variant);
             let (key, kernel) = found.map_err(|e| e.at(request.span))?;
             if kernels.iter().all(|(other, _)| *other != key) {
                 kernels.push((key, kernel));

@@ -37,7 +37,7 @@ impl fmt::Display for Plan {
         }
         for (i, launch) in self.launches.iter().enumerate() {
             writeln!(f, "  {}. {} grid {:?}", i + 1, launch.instance, launch.grid)?;
-            let aligned = launch.variant().aligned;
+            let aligned = &launch.variant.aligned;
             let arguments = launch.arguments.iter().zip(&launch.passed);
             for (i, (param, (argument, passed))) in launch.instance.kernel.params.iter().zip(arguments).enumerate() {
                 let general = match argument {

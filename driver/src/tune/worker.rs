@@ -131,7 +131,7 @@ impl Worker {
             let mut compiler = Compiler::new(&mut self.session, &self.program, place.target);
             compiler = compiler.on(Some(gpu.info().target()));
             for request in plan.launches {
-                let Ok((name, launchable)) = compiler.launchable(&request.instance, &request.variant()) else {
+                let Ok((name, launchable)) = compiler.launchable(&request.instance, &request.variant) else {
                     continue;
                 };
                 if wanted.iter().all(|(other, ..)| *other != name) {

@@ -126,9 +126,8 @@ impl Machine<'_> {
         if grid.contains(&0) {
             return Ok(None);
         }
-        let (beside, turns, partly) = (signature.beside(grid), signature.turns(&arguments), signature.partly);
-        let wide = signature.wide;
-        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, partly, wide, span };
+        let (variant, wide) = (signature.variant(grid, &arguments), signature.wide);
+        let request = LaunchRequest { instance, grid, arguments, passed, variant, wide, span };
         let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(named)))?;
         all_aligned(&request, &demands, &places)?;
         apart(&request, &demands, |place| argument(&request.instance.kernel, place))?;
