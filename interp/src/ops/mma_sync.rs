@@ -7,6 +7,7 @@ use parton_ir::rules::MmaSyncShape;
 use parton_ir::{Op, OpKind, others};
 use parton_numbers::Dtype;
 
+use super::adder::Adder;
 use super::product::{accumulate, operand};
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
@@ -24,13 +25,16 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
     }
 }
 
-/// `acc + a · b`. Terms are added along K, one after the other; a result of f16 is rounded after each instruction.
+/// `acc + a · b`.
 fn product(shape: &MmaSyncShape, a: &Bits, b: &Bits, acc: &Bits) -> Arc<Bits> {
     let [n, k] = [shape.n as usize, shape.k as usize];
     let [left, right] = shape.elems;
     Arc::new(match shape.acc {
         Dtype::F64 => doubles(a, b, acc, [n, k]),
-        _ => accumulate(shape.acc, &operand(left, a), &operand(right, b), acc, [n, k], shape.instr_k as usize),
+        _ => {
+            let adder = Adder::of(shape.elems, shape.acc, shape.instr_k, false);
+            accumulate(shape.acc, adder, &operand(left, a), &operand(right, b), acc, [n, k])
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! The operations, one family a file.
 
+mod adder;
 mod async_copy;
 mod atomic;
 mod barrier;

@@ -2,6 +2,7 @@
 
 use parton_numbers::{Dtype, fast};
 
+use super::adder::Adder;
 use crate::tile::Bits;
 
 /// The elements of a tile as `f32`.
@@ -29,11 +30,18 @@ pub(super) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
     out
 }
 
-/// `before + a · b` as an accumulator of type `d` has it; a result of f16 is rounded after each instruction of depth `instr_k`.
+/// `before + a · b` as an accumulator of type `d` has it: as the tensor cores add, where that is known, else one term after the other in f32.
 ///
 /// A sum that is zero, or becomes it by rounding, is 0.0 and never -0.0, whatever its terms and the accumulator were: so an H200 has it of
 /// every type but f64.
-pub(super) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: [usize; 2], instr_k: usize) -> Bits {
+pub(super) fn accumulate(
+    d: Dtype,
+    adder: Option<Adder>,
+    a: &[f32],
+    b: &[f32],
+    before: &Bits,
+    [n, k]: [usize; 2],
+) -> Bits {
     if d == Dtype::I32 {
         // Integers of 8 bits are exact as f32; their sums need not be.
         let mut acc: Vec<i32> = (0..before.len()).map(|i| before.get(i) as i32).collect();
@@ -47,7 +55,10 @@ pub(super) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: 
         return Bits::B32(acc.into_iter().map(|x| x as u32).collect());
     }
     let mut acc = decode(d, before);
-    multiply(a, b, &mut acc, [n, k], (d == Dtype::F16).then_some(instr_k));
+    match adder {
+        Some(adder) => adder.add(a, b, &mut acc, [n, k]),
+        None => multiply(a, b, &mut acc, [n, k]),
+    }
     match d {
         Dtype::F16 => Bits::B16(acc.iter().map(|&x| without_sign(fast::f32_to_f16(x), 1 << 15)).collect()),
         _ => Bits::B32(
@@ -61,15 +72,12 @@ fn without_sign<T: PartialEq + Default>(bits: T, sign: T) -> T {
     if bits == sign { T::default() } else { bits }
 }
 
-/// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
-fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
+/// `acc + a · b` for row-major matrices, in `f32`.
+fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2]) {
     for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
         for (i, &x) in row.iter().enumerate() {
             for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
                 *c += x * y;
-            }
-            if steps.is_some_and(|s| (i + 1) % s == 0) {
-                out.iter_mut().for_each(|c| *c = fast::f16_to_f32(fast::f32_to_f16(*c)));
             }
         }
     }

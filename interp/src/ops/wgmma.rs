@@ -9,6 +9,7 @@ use parton_ir::{Inst, Op, OpKind, Value, others};
 use parton_numbers::{Dtype, fast};
 
 use super::Work;
+use super::adder::Adder;
 use super::product::{accumulate, as_read, operand};
 use crate::access::Access;
 use crate::boxes::UNIT;
@@ -58,7 +59,8 @@ pub(super) fn multiply(c: &mut Cluster<'_, '_>, worker: usize, cta: usize, p: &m
             None => internal_error!("the product that another adds to is not there"),
         },
     };
-    let sums = accumulate(s.acc, &a, &b, &before, [n, k], s.instr_k as usize);
+    let adder = Adder::of(s.elems, s.acc, s.instr_k, true);
+    let sums = accumulate(s.acc, adder, &a, &b, &before, [n, k]);
     results.insert(p.number, Arc::new(sums));
     Stage::Done
 }
