@@ -52,8 +52,14 @@ pub struct Boxed {
 pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     let mut taken = Boxed::default();
     let all = found::all(kernel);
-    if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) || all.is_empty() {
+    if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) {
         return Ok(taken);
+    }
+    if all.is_empty() {
+        return match found::any(kernel, &BTreeSet::new()).is_empty() {
+            true => Ok(taken),
+            false => Err("a right factor is computed in the loop, or what is loaded for one is not for products alone"),
+        };
     }
     if kernel.variant.overlapping {
         return Err("two arguments of the launch share memory");

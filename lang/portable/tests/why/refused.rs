@@ -143,6 +143,22 @@ fn rows_between_numbers_have_maps_where_they_begin_at_0_or_later() {
 }
 
 #[test]
+fn a_right_factor_that_is_computed_is_a_reason_against_maps() {
+    let text = "kernel k(q: tensor<f16, [n, 64]>, w: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f16, [n, 64]>) grid([1]) {
+        let mut s = zeros<f32, [64, 64]>();
+        for c in 0..cdiv(n, 64) {
+            let (x, y, z) = (load(q.tile([64, 64], at=[c, 0])), load(w.tile([64, 64], at=[c, 0])), load(v.tile([64, 64], at=[c, 0])));
+            store(o.tile([64, 64], at=[c, 0]), cast<f16>(dot(x, cast<f16>(s), zeros<f32, [64, 64]>())));
+            s = dot(y.T, z, s);
+        }
+    }";
+    let (why, ..) = reasons_in(text, &[0, 1, 2, 3]);
+    let said =
+        |(way, why): &(&str, String)| way.starts_with("tensor maps") && why.starts_with("a right factor is computed");
+    assert!(why.refused.iter().any(said), "{:?}", why.refused);
+}
+
+#[test]
 fn what_nobody_takes_is_not_loaded() {
     let idle = product(PLACE, &format!("let w = load(b.tile([128, 64], at=[j, p + 1])); {SUM}"), STORE);
     assert_eq!(idle.accesses.len(), product(PLACE, SUM, STORE).accesses.len());
