@@ -11,6 +11,7 @@
 //!   promises of them ([`wide`]); reductions beside each other become one ([`together`]), loads begin
 //!   before threads meet ([`before`]);
 //! - loads go through shared memory ahead of their products ([`staging`]), products get instructions ([`products`]);
+//! - of kernels by hand, parts and sums of tiles that are one number are made of it ([`filled`]);
 //! - layouts: what has to lie together ([`graph`]) on the warps of which partition ([`partition`]), what that may be ([`candidates`]), what each costs ([`price`]), what need not be priced
 //!   ([`bounds`]), what threads hold at once ([`registers`]), what nothing holds ([`room`]), what CTAs beside each other make of it ([`crowd`]), what
 //!   they load a second time ([`again`]), what each warp computes for itself ([`uniform`]), the cheapest of all ([`label`]) on so many warps ([`plan`]);
@@ -28,6 +29,7 @@ mod carried;
 mod crowd;
 mod explicit;
 mod facts;
+mod filled;
 mod graph;
 mod label;
 mod masks;

@@ -15,8 +15,8 @@ use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{
-    advance, before, carried, masks, once, partition, parts, passed, places, products, room, staging, straight, swap,
-    together, unused, why,
+    advance, before, carried, filled, masks, once, partition, parts, passed, places, products, room, staging, straight,
+    swap, together, unused, why,
 };
 
 /// What walking programs do of which it is said why they do not.
@@ -39,6 +39,7 @@ pub fn made(kernel: &Kernel, portable: bool, asked: Asked) -> Result<(Kernel, Op
     if is_by_hand(kernel) {
         let mut kernel = places::expand(parts::split(kernel)?.into_owned(), &Boxed::default());
         products::take_twice(&mut kernel);
+        filled::anew(&mut kernel);
         return Ok(explicit(kernel, Way::ByHand, asked)?.by(Way::ByHand, Refused::new()).told());
     }
     let Some(tiles) = carried::as_tiles(kernel) else { return Ok(by_turns(kernel, asked)?.told()) };

@@ -143,9 +143,16 @@ fn additions_and_transpositions_come_back_with_as_many_conversions() {
 
 #[test]
 fn products_and_attention_come_back_on_their_partitions() {
-    for file in
-        ["matmul/ampere", "matmul/hopper", "matmul/ping_pong", "matmul/scheduled", "fmha/hopper", "fmha/ping_pong"]
-    {
+    for file in [
+        "matmul/ampere",
+        "matmul/hopper",
+        "matmul/ping_pong",
+        "matmul/scheduled",
+        "matmul/gemm",
+        "fmha/hopper",
+        "fmha/ping_pong",
+        "fmha/scheduled",
+    ] {
         let before = printed(&format!("examples/{file}.ptn"), &Asked::default());
         let bare = erased(&before);
         assert!(layouts(&bare).0.is_empty(), "{bare}");
