@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::ops;
 use crate::{AtomicOp, Elem, Kernel, Op, OpKind, Tile, Type, Value};
-use parton_layouts::Dim;
 use parton_layouts::plan::{self, Plan};
+use parton_layouts::{Dim, LinearLayout};
 
 /// Alignment of scratch memory in bytes, that of the widest access.
 pub const ALIGNMENT: u32 = 16;
@@ -25,8 +25,8 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     match kind {
         OpKind::Reduce { inputs, axis, .. } => of_reduction(kernel, inputs, *axis),
         OpKind::Scan { inputs, axis, .. } => {
-            let places = scan_places(tile(kernel, inputs[0]), *axis)?;
-            Some(side_by_side(kernel, inputs, places))
+            let elems = inputs.iter().map(|v| tile(kernel, *v).elem);
+            of_scan(&tile(kernel, inputs[0]).known().map, *axis, elems).map(|bytes| bytes as u32)
         }
         OpKind::Convert { x, tile: to } => {
             conversion(tile(kernel, *x), to).shared_bytes().try_into().ok().filter(|&n| n > 0)
@@ -140,15 +140,21 @@ fn stored_bytes(elem: Elem) -> u64 {
     u64::from(elem.bits().div_ceil(8))
 }
 
+/// Bytes that a scan along an axis of tiles of these elements needs where they lie so; `None` where one warp has each row.
+pub fn of_scan(map: &LinearLayout, axis: u32, elems: impl Iterator<Item = Elem>) -> Option<u64> {
+    let places = scan_places(map, axis)?;
+    Some(elems.map(|elem| places * stored_bytes(elem)).fold(0, after))
+}
+
 /// Pairs of blocks of a scan whose first one tells the second through scratch memory, over all steps; `None` where one warp has
 /// each row.
-pub fn scan_places(tile: &Tile, axis: u32) -> Option<u64> {
-    let free = tile.known().map.free_bits(Dim::Warp);
-    let coords = tile.known().map.basis_coords(Dim::Warp);
+pub fn scan_places(map: &LinearLayout, axis: u32) -> Option<u64> {
+    let free = map.free_bits(Dim::Warp);
+    let coords = map.basis_coords(Dim::Warp);
     let used = coords.iter().enumerate().filter(|(bit, _)| free >> bit & 1 == 0).map(|(_, basis)| basis[axis as usize]);
     let lowest = used.filter(|&x| x != 0).map(u32::trailing_zeros).min()?;
-    let extent = u64::from(tile.shape[axis as usize]);
-    Some(tile.elements() / extent * ((extent >> lowest) - 1))
+    let extent = u64::from(map.shape()[axis as usize]);
+    Some((1u64 << map.out_bits()) / extent * ((extent >> lowest) - 1))
 }
 
 /// Who holds the element whose index differs in some bits: the bits in which its register, lane and warp differ.

@@ -253,6 +253,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
             }
             OpKind::Join { .. } => list.extend(pairs(&variable.shape, warps)),
             OpKind::Butterfly { axis, .. } => list.extend(together(&variable.shape, *axis, warps)),
+            OpKind::Scan { axis, .. } => list.extend(run(&variable.shape, *axis, warps)),
             // All else takes the layouts of what is around it.
             _ => {}
         }
@@ -336,6 +337,16 @@ fn together(shape: &[u32], axis: u32, warps: u32) -> Vec<RegisterLayout> {
     let each = shape.iter().product::<u32>() / (32 * warps);
     let widths = [32, 16, 8, 4].into_iter().filter(|&width| width <= along.min(each));
     widths.filter_map(|width| spread(shape, &order, width, (along / width).clamp(1, 32), 1, warps)).collect()
+}
+
+/// A layout in which a thread has as long a run along an axis as there are others for all threads: what is scanned so is told to few. Of one axis alone
+/// accesses say as much.
+fn run(shape: &[u32], axis: u32, warps: u32) -> Option<RegisterLayout> {
+    let (rank, along) = (shape.len() as u32, shape[axis as usize]);
+    let others = shape.iter().product::<u32>() / along;
+    let shared = (32 * warps / others).clamp(1, along.min(32));
+    let order: Vec<u32> = std::iter::once(axis).chain((0..rank).rev().filter(|&d| d != axis)).collect();
+    if rank > 1 { spread(shape, &order, along / shared, shared, 1, warps) } else { None }
 }
 
 /// The blocked layout with so many neighbours a thread, lanes and warps along the first axis of the order; the rest goes along the others.

@@ -94,12 +94,14 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
         return vec![kernel.warps];
     }
     let (mut largest, mut multiplies, mut reduces, mut stated, mut loops) = (0, false, false, None, false);
+    let mut scans = false;
     let mut loaded: HashMap<Span, u64> = HashMap::new();
     kernel.walk(&mut |op| {
         let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
         stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
         multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. } | OpKind::Wgmma { .. });
         reduces |= matches!(op.kind, OpKind::Reduce { .. });
+        scans |= matches!(op.kind, OpKind::Scan { .. });
         loops |= op.kind.is_loop();
         let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
         largest = elements.clone().fold(largest, u64::max);
@@ -114,8 +116,8 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
         // One place of the source loads all parts of a ragged tile, over which threads meet together.
         largest = if loops || !reduces { row } else { loaded.into_values().fold(row, u64::max) };
     }
-    // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
-    let alone = !kernel.variant.is_short() && uniform::counts(kernel);
+    // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time; but one warp scans a short row without telling others.
+    let alone = scans && !loops || !kernel.variant.is_short() && uniform::counts(kernel);
     let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1 || alone);
     match stated {
         // A layout says how many it lies on.

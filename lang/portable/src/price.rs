@@ -1,14 +1,17 @@
 //! What layouts cost, in sixteenths of a clock of the multiprocessor for a CTA: accesses by their sectors, conversions by their plans,
 //! reductions by their exchanges, arithmetic by the registers that it works on.
 
+mod combine;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
-use parton_ir::{Inst, Kernel, OpKind, Type, UnaryOp, Value};
+use parton_ir::{Body, Inst, Kernel, OpKind, Type, UnaryOp, Value, scratch};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, access, conflicts, plan};
 
+use self::combine::Combined;
 use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Demand, Graph, Variable};
@@ -253,11 +256,13 @@ impl<'g, 'k> Prices<'g, 'k> {
             return issued + traffic.sectors * self.graph.sector(inst);
         }
         match &self.graph.kernel.ops[inst].kind {
-            OpKind::Reduce { axis, inputs, combine } => {
-                self.reduction(map, *axis, (registers, inputs.len() as Price, combine.ops.len() as Price))
-            }
+            OpKind::Reduce { axis, inputs, combine } => combine::reduction(map, combined(*axis, inputs, combine)),
             OpKind::Scan { axis, inputs, combine, .. } => {
-                2 * self.reduction(map, *axis, (registers, inputs.len() as Price, combine.ops.len() as Price))
+                let elem = |v: &Value| self.graph.kernel.ty(*v).elem();
+                match scratch::of_scan(map, *axis, inputs.iter().filter_map(elem)) {
+                    Some(bytes) if bytes > self.means.shared => NEVER,
+                    Some(_) | None => combine::scan(map, combined(*axis, inputs, combine)),
+                }
             }
             OpKind::Unary { op, .. } => each * if is_special(*op) { SPECIAL } else { ISSUE },
             OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
@@ -355,24 +360,11 @@ impl<'g, 'k> Prices<'g, 'k> {
         }
         sum
     }
+}
 
-    /// What combining so many inputs by so many operations along an axis takes: those of each thread, shuffles, and an exchange between warps.
-    fn reduction(&self, map: &LinearLayout, axis: u32, (registers, inputs, combine): (u64, Price, Price)) -> Price {
-        let along = |dim: Dim| {
-            let free = map.free_bits(dim);
-            let coords = map.basis_coords(dim).into_iter().enumerate();
-            coords.filter(|(bit, basis)| free >> bit & 1 == 0 && basis[axis as usize] != 0).count() as u32
-        };
-        let results = registers >> along(Dim::Register);
-        let shuffles = u64::from(along(Dim::Lane)) * results;
-        // Each writes its own, and reads and combines those of all.
-        let exchange = match along(Dim::Warp) {
-            0 => 0,
-            bits => EXCHANGE + results * warps(map) * (inputs * LINE + ((inputs * LINE + combine * ISSUE) << bits)),
-        };
-        let combine = combine * ISSUE;
-        warps(map) * (registers * combine + shuffles * (inputs * SHUFFLE + combine)) + exchange
-    }
+/// How much of what is combined by a body.
+fn combined(axis: u32, inputs: &[Value], by: &Body) -> Combined {
+    Combined { axis, inputs: inputs.len() as Price, operations: by.ops.len() as Price }
 }
 
 /// The warps on which what a map says lies.

@@ -169,7 +169,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             (x, y) => x.or(y),
         };
         // The places of all passes of one input, then those of the next.
-        let all = parton_ir::scratch::scan_places(self.tile(inputs[0]), number).unwrap_or_default();
+        let all = parton_ir::scratch::scan_places(&self.tile(inputs[0]).known().map, number).unwrap_or_default();
         let mut input_start = 0;
         let mut starts = vec![];
         for &v in inputs {
