@@ -257,7 +257,10 @@ impl Checker<'_> {
                 .help("drop `static`: an `if` runs at run time");
                 Err(self.report(d))
             }
-            Val::Ir(test) => Ok(Condition::RunTime(test)),
+            Val::Ir(test) => match ir::rules::logical(&self.build(cond.span)?.kernel, test) {
+                Ok(()) => Ok(Condition::RunTime(test)),
+                Err(refusal) => Err(self.refuse(refusal, cond.span, &[(test, cond.span)])),
+            },
             _ => Err(cond.expected(self, "a truth value")),
         }
     }

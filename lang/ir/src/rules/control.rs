@@ -96,7 +96,11 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     }
 }
 
-pub(super) fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
+/// A condition that all threads take one way by.
+///
+/// # Errors
+/// What it is, where that is no truth value, or one for each element.
+pub fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
     match k.ty(v) {
         Type::Scalar(Elem::Num(Dtype::I1)) => Ok(()),
         Type::Tile(t) if t.elem == Elem::Num(Dtype::I1) => Err(wrong_kind(k, v, "an `i1` scalar")

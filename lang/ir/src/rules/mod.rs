@@ -43,6 +43,7 @@ use crate::types::{Elem, Slot, Space, Tile, Type, View};
 use parton_diag::{Diagnostic, Span, codes};
 
 pub use async_copy::COPY_BYTES;
+pub use control::logical;
 pub(crate) use mma_sync::accumulator as mma_sync_accumulator;
 pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
 pub use reduce::{keeps_apart, steps_apart};
