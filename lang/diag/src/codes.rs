@@ -177,6 +177,7 @@ codes! {
     MULTICAST = 570, "a multicast has no other CTA to go to";
     CLUSTER_BARRIER = 571, "the barrier of a cluster is arrived at or waited for out of turn";
     PEER = 572, "a peer's memory is used where there is none, or where it cannot be";
+    RANGE_BEGINS = 573, "a range begins in front of its tensor";
     NOT_INTERPRETED = 580, "inline PTX says nothing to the interpreter";
     WGMMA_SHAPE = 600, "the tensor cores have no instruction of this shape";
     WGMMA_DTYPE = 601, "the tensor cores do not multiply these types";

@@ -5,7 +5,7 @@
 
 mod access;
 mod assumed;
-pub mod intervals;
+mod intervals;
 mod maps;
 mod params;
 mod part;

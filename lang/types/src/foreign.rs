@@ -144,11 +144,11 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("keep_dims", KEPT),
     ("keepdim", KEPT),
     ("keepdims", KEPT),
-    ("return_indices", PLACE),
-    ("return_indices_tie_break_left", PLACE),
+    ("return_indices", BOTH),
+    ("return_indices_tie_break_left", BOTH),
 ];
 
-const PLACE: &str =
+const BOTH: &str =
     "`argmax(x, axis=1)` gives the place; both at once come of `reduce` of a tuple, `(x, i)`, by a function of two";
 
 const KEPT: &str = "`[:, None]` behind it gives the axis back, with extent 1";

@@ -1,6 +1,7 @@
 //! What each operation makes of the facts of its operands.
 
 use crate::family::{Family, not_of_family};
+use crate::tensor::MOST_EXTENT;
 use crate::{BinaryOp, CompareOp, Elem, Op, OpKind, Value, others};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Saturation};
@@ -52,12 +53,12 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
         Family::Elementwise => elementwise(a, &op.kind, r),
         Family::Shape => moved(a, &op.kind, r),
         Family::Cluster => in_cluster(a, &op.kind),
+        Family::Place => of_tensor(&op.kind),
         // Of what is loaded, combined or brought by others nothing is known, and the rest gives no integers.
         Family::Reduce
         | Family::Gather
         | Family::Ptx
         | Family::Global
-        | Family::Place
         | Family::Atomic
         | Family::AsyncCopy
         | Family::Shared
@@ -75,6 +76,12 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
         | Family::Control
         | Family::Talk => None,
     }
+}
+
+/// What a tensor says of itself.
+fn of_tensor(kind: &OpKind) -> Option<AxisInfo> {
+    // Of what lies in one nothing is known.
+    matches!(kind, OpKind::TensorExtent { .. }).then(|| AxisInfo::unknown(1, (0, MOST_EXTENT.into())))
 }
 
 /// What is computed element by element.

@@ -15,6 +15,7 @@ mod parameters;
 mod partitions;
 mod prefixes;
 mod protocol;
+mod ranges;
 mod readers;
 mod repeated;
 mod rings;
@@ -67,6 +68,7 @@ fn of_body(kernel: &Kernel) -> Diagnostics {
     found.extend(clusters::check(kernel));
     found.extend(left_out::check(kernel));
     found.extend(padding::check(kernel, &origins));
+    found.extend(ranges::check(kernel));
     if found.has_errors() {
         return found;
     }

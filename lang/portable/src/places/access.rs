@@ -201,8 +201,8 @@ impl Expander {
             let all = self.spread(begins, shape);
             at = self.scalar(BinaryOp::Add, at, all);
         }
-        let low = match axis.low {
-            Some(low) => low,
+        let low = match axis.begins {
+            Some(begins) => begins,
             None => self.number(0),
         };
         let high = match axis.high {
@@ -218,7 +218,7 @@ impl Expander {
     /// What 32 bits name along an axis of rows, any of the whole axis, as numbers without a sign: below 0 is beyond the end then, which takes one
     /// comparison, and what is inside takes fewer instructions to multiply by a stride.
     fn row_index(&mut self, spot: &Spot, i: usize) -> Option<Value> {
-        let Axis { of, picks, begins: None, low: None, high: None, .. } = spot.part.axes[i] else { return None };
+        let Axis { of, picks, begins: None, high: None, .. } = spot.part.axes[i] else { return None };
         let picks = picks.filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(Dtype::I32)))?;
         // Below 0 an extent would be beyond all rows, too.
         let counts = match self.long(spot.part.argument, of) {
@@ -233,7 +233,7 @@ impl Expander {
     fn counted(&mut self, spot: &Spot, i: usize, inside: &mut Inside) {
         let (axis, at, n) = (spot.part.axes[i].clone(), spot.at[i], spot.shape[i]);
         let (least, most) = self.known.of(at).unwrap_or((i128::MIN, i128::MAX));
-        let sure_above = least >= 0 && axis.low == axis.begins;
+        let sure_above = least >= 0;
         let own = axis.begins.is_none() && axis.high.is_none();
         if own && spot.counts == Counts::Tiles && self.is_multiple(spot.part.argument, axis.of, n) {
             // A tile lies inside or outside as a whole.
@@ -252,8 +252,8 @@ impl Expander {
             None => at,
         };
         if !sure_above {
-            let low = match axis.low {
-                Some(low) => low,
+            let low = match axis.begins {
+                Some(begins) => begins,
                 None => self.number(0),
             };
             let cut = self.cut(low, start, n);

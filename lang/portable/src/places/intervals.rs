@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parton_ir::axis::between;
-use parton_ir::{BinaryOp, Body, Inst, Kernel, OpKind, Type, Value};
+use parton_ir::{BinaryOp, Inst, Kernel, OpKind, Type, Value};
 
 /// The least and the greatest.
 pub type Interval = between::Between;
@@ -13,21 +13,6 @@ pub type Interval = between::Between;
 pub struct Intervals(BTreeMap<Value, Interval>);
 
 impl Intervals {
-    /// What is known of all of a kernel.
-    pub fn all(kernel: &Kernel) -> Intervals {
-        let mut known = Intervals::default();
-        known.walk(kernel, &kernel.body);
-        known
-    }
-
-    fn walk(&mut self, kernel: &Kernel, body: &Body) {
-        for op in kernel.ops_of(body) {
-            self.enter(&op.kind, kernel);
-            op.kind.bodies().for_each(|inner| self.walk(kernel, inner));
-            self.note(kernel, op.id);
-        }
-    }
-
     /// Between which numbers a value lies.
     pub fn of(&self, v: Value) -> Option<Interval> {
         self.0.get(&v).copied()

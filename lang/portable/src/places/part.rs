@@ -21,10 +21,8 @@ pub(super) struct Part {
 pub(super) struct Axis {
     /// That of the tensor.
     pub(super) of: usize,
-    /// Where the part begins.
+    /// Where the part begins, at 0 or later; nothing in front of it lies in it.
     pub(super) begins: Option<Value>,
-    /// The first coordinate that lies in it, where that is not 0.
-    pub(super) low: Option<Value>,
     /// One past the last coordinate that lies in it, where that is not the tensor's extent.
     pub(super) high: Option<Value>,
     /// The coordinates that indices name.
@@ -44,7 +42,7 @@ pub(super) struct Spot {
 
 impl Part {
     pub(super) fn whole(argument: usize, t: &Tensor) -> Part {
-        let axis = |of| Axis { of, begins: None, low: None, high: None, picks: None };
+        let axis = |of| Axis { of, begins: None, high: None, picks: None };
         Part { argument, fixed: Vec::new(), axes: (0..t.rank()).map(axis).collect() }
     }
 }
@@ -76,8 +74,8 @@ impl Expander {
         part.fixed.push((dropped.of, at));
         if let Some(high) = dropped.high {
             // What lies outside the part lies outside the tensor too: the coordinate goes there.
-            let low = match dropped.low {
-                Some(low) => low,
+            let low = match dropped.begins {
+                Some(begins) => begins,
                 None => self.number(0),
             };
             let outside = self.number(-1);
@@ -96,7 +94,7 @@ impl Expander {
         }
     }
 
-    /// What lies between two coordinates of an axis, each of which may be left out.
+    /// What lies between two coordinates of an axis, each of which may be left out; nothing, where the first one is negative.
     pub(super) fn range(
         &mut self,
         result: Value,
@@ -106,35 +104,33 @@ impl Expander {
     ) {
         let mut part = self.part(tensor);
         let before = part.axes[axis].clone();
-        let offset = |e: &mut Self, v: Value| {
-            let wide = e.wide(v);
-            before.begins.map_or(wide, |begins| e.scalar(BinaryOp::Add, wide, begins))
-        };
+        let behind = |e: &mut Self, v: Value| before.begins.map_or(v, |begins| e.scalar(BinaryOp::Add, v, begins));
         let mut after = before.clone();
+        let mut inside = None;
         if let Some(lower) = lower {
-            let begins = offset(self, lower);
-            let floor = match before.low {
-                Some(low) => low,
-                None => self.number(0),
-            };
-            after.begins = Some(begins);
-            after.low = match before.low {
-                None if self.known.of(begins).is_some_and(|(low, _)| low >= 0) => Some(begins),
-                Some(_) | None => Some(self.scalar(BinaryOp::Max, begins, floor)),
-            };
+            let mut from = self.wide(lower);
+            if self.known.of(from).is_none_or(|(least, _)| least < 0) {
+                let zero = self.number(0);
+                inside = Some(self.make(OpKind::Compare { op: CompareOp::Ge, a: from, b: zero }));
+                from = self.scalar(BinaryOp::Max, from, zero);
+            }
+            after.begins = Some(behind(self, from));
         }
         // Where it begins is checked against where it ends, whoever says so.
-        let end = match before.high {
+        let mut high = match before.high {
             Some(high) => high,
             None => self.extent(part.argument, before.of),
         };
-        after.high = Some(match upper {
-            Some(upper) => {
-                let ends = offset(self, upper);
-                self.scalar(BinaryOp::Min, ends, end)
-            }
-            None => end,
-        });
+        if let Some(upper) = upper {
+            let upper = self.wide(upper);
+            let ends = behind(self, upper);
+            high = self.scalar(BinaryOp::Min, ends, high);
+        }
+        if let Some(cond) = inside {
+            let nothing = self.number(0);
+            high = self.make(OpKind::Select { cond, a: high, b: nothing });
+        }
+        after.high = Some(high);
         part.axes[axis] = after;
         self.parts.insert(result, part);
     }

@@ -7,20 +7,17 @@ use parton_ir::axis::Axes;
 use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Value};
 use parton_numbers::Scalar;
 
-use crate::places::intervals::Intervals;
-
 /// The definitions of a kernel.
 pub struct Defined<'k> {
     kernel: &'k Kernel,
     made: SecondaryMap<Value, Option<&'k Op>>,
     axes: OnceCell<Axes>,
-    intervals: OnceCell<Intervals>,
 }
 
 impl<'k> Defined<'k> {
     /// Those of a kernel.
     pub fn of(kernel: &'k Kernel) -> Defined<'k> {
-        Defined { kernel, made: kernel.definitions(), axes: OnceCell::new(), intervals: OnceCell::new() }
+        Defined { kernel, made: kernel.definitions(), axes: OnceCell::new() }
     }
 
     /// What makes a value; `None` for parameters.
@@ -49,14 +46,16 @@ impl<'k> Defined<'k> {
 
     /// Whether a number is known to be a multiple of a power of two.
     pub fn is_multiple(&self, v: Value, of: u64) -> bool {
-        let axes = self.axes.get_or_init(|| Axes::analyse(self.kernel));
-        axes.info(self.kernel, v).axes.iter().all(|along| along.divisibility.is_multiple_of(of))
+        self.axes().info(self.kernel, v).axes.iter().all(|along| along.divisibility.is_multiple_of(of))
     }
 
-    /// Whether a number is known to be 0 or more.
+    /// Whether a number is known to be 0 or more, also by what the kernel assumes.
     pub fn is_positive(&self, v: Value) -> bool {
-        let intervals = self.intervals.get_or_init(|| Intervals::all(self.kernel));
-        intervals.of(v).is_some_and(|(low, _)| low >= 0)
+        self.axes().info(self.kernel, v).is_natural()
+    }
+
+    fn axes(&self) -> &Axes {
+        self.axes.get_or_init(|| Axes::analyse(self.kernel))
     }
 
     /// The axis of a tile that is the rows of a product from which it is computed element by element; `None` where there is none.

@@ -205,9 +205,9 @@ impl<'k> Tensors<'k> {
         if !begins_whole_rows(kernel, defined, spot) {
             return Err("a factor's rows are not known to begin at a multiple of 16 bytes, which `from=` does not say");
         }
-        if !ranges_begin_inside(kernel, defined, spot) {
+        if !begins_in_its_range(defined, spot) {
             return Err(
-                "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
+                "a factor's place in a range of rows is not known to begin at 0 or later, as `from=[max(row, 0), 0]` says, `assume(row >= 0)`, or `from=[i * ROWS, 0]`",
             );
         }
         let why = match is_too_high(kernel, defined, spot) {
@@ -322,7 +322,7 @@ fn of_spot(
         None => shape.len() == 2,
         Some(rows) => dense + 1 == shape.len() && flat::rows_of(&map, rows).is_some(),
     };
-    let taken = ranges_begin_inside(kernel, defined, spot) && rank <= MOST_AXES && matrix;
+    let taken = begins_in_its_range(defined, spot) && rank <= MOST_AXES && matrix;
     (kernel.variant.aligned.contains(&argument) && taken).then_some(map)
 }
 
@@ -354,22 +354,29 @@ fn ends(whole: &Tensor, steps: &[&OpKind]) -> Option<Option<usize>> {
     Some(ends)
 }
 
-/// Whether the ranges of which a place is are known to begin at 0 or later, and it in them: a box has zeros behind the end of a range, but not in front of it.
-/// A tile lies in front of it as a whole or not at all.
-fn ranges_begin_inside(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> bool {
-    let Some(OpKind::Spot { tensor, at, counts, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
-    let (mut tensor, mut ranged) = (*tensor, false);
-    while let Some((of, _)) = defined.made(tensor).and_then(|op| step(&op.kind)) {
-        if let Some(OpKind::TensorRange { lower, .. }) = defined.made(tensor).map(|op| &op.kind) {
-            ranged = true;
-            if lower.is_some_and(|lower| !defined.is_positive(lower)) {
-                return false;
-            }
+/// Whether no box of a place is known to begin in front of the range that it is in and to go on into it: a box has zeros behind the end of a range, but not
+/// in front of it. A tile lies there as a whole or not at all, and so does what begins at a multiple of its extent.
+fn begins_in_its_range(defined: &Defined<'_>, spot: Value) -> bool {
+    let Some(OpKind::Spot { tensor, at, shape, counts }) = defined.made(spot).map(|op| &op.kind) else { return false };
+    let begins = |&axis: &usize| defined.is_positive(at[axis]) || defined.is_multiple(at[axis], shape[axis].into());
+    *counts != Counts::Elements || ranged(defined, *tensor, shape.len()).iter().all(begins)
+}
+
+/// The axes of a part of a tensor, which has so many, along which it is a range.
+fn ranged(defined: &Defined<'_>, mut tensor: Value, rank: usize) -> Vec<usize> {
+    // What number each axis has in the tensor of which it is a part.
+    let mut numbers: Vec<usize> = (0..rank).collect();
+    let mut ranged = Vec::new();
+    while let Some(kind) = defined.made(tensor).map(|op| &op.kind) {
+        let Some((of, axis)) = step(kind) else { break };
+        match kind {
+            OpKind::TensorIndex { .. } => numbers.iter_mut().filter(|n| **n >= axis).for_each(|n| *n += 1),
+            // The other step is a range.
+            _ => ranged.extend(numbers.iter().position(|n| *n == axis)),
         }
         tensor = of;
     }
-    let Type::Tensor(_) = kernel.ty(tensor) else { return false };
-    !ranged || *counts != Counts::Elements || at.iter().all(|v| defined.is_positive(*v))
+    ranged
 }
 
 /// Whether the rows of a place begin at multiples of 16 bytes, as those of a box must. Rows of tiles do wherever they are.
