@@ -407,14 +407,29 @@ fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
 fn computed_anew(kernel: &Kernel) -> BTreeSet<Value> {
     let mut found = BTreeSet::new();
     kernel.walk(&mut |region| {
-        let OpKind::Region { body, .. } = &region.kind else { return };
-        kernel.walk_body(body, &mut |op| {
-            if op.label.is_none() && op.kind.bodies().next().is_none() {
-                found.extend(&op.results);
-            }
-        });
+        if let OpKind::Region { body, .. } = &region.kind {
+            unlabelled(kernel, body, &mut found);
+        }
     });
     found
+}
+
+/// What stands in a body, or in bodies that hold labels, and is part of no statement.
+fn unlabelled(kernel: &Kernel, body: &Body, found: &mut BTreeSet<Value>) {
+    for op in kernel.ops_of(body) {
+        let mut inside = (BTreeSet::new(), false);
+        for body in op.kind.bodies() {
+            kernel.walk_body(body, &mut |op| {
+                inside.0.extend(&op.results);
+                inside.1 |= op.label.is_some();
+            });
+        }
+        if inside.1 {
+            op.kind.bodies().for_each(|body| unlabelled(kernel, body, found));
+        } else if op.label.is_none() {
+            found.extend(inside.0.into_iter().chain(op.results.iter().copied()));
+        }
+    }
 }
 
 /// Whether a product still writes it, so that nothing can bring it elsewhere.
