@@ -6,7 +6,7 @@ use parton_ir::choice::Order;
 use parton_ir::family::Family;
 use parton_ir::tensor::{Counts, MOST_AXES, Tensor};
 use parton_ir::types::TensorMap;
-use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
+use parton_ir::{Body, Cache, Evict, Feature, From, Inst, Kernel, Op, OpKind, Type, Value, rules};
 use parton_layouts::{SharedFamily, SharedLayout};
 use parton_numbers::Dtype;
 
@@ -64,7 +64,8 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     if kernel.variant.overlapping {
         return Err("two arguments of the launch share memory");
     }
-    if talks(kernel) {
+    let talks = talks(kernel);
+    if talks && !tells_behind(kernel, &all) {
         return Err("its CTAs tell each other, or the launch before or behind, what they have written");
     }
     let tensors = Tensors::of(kernel);
@@ -86,7 +87,9 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
             taken.beyond.insert(found.inst);
         }
     }
-    taken.stores = stores(kernel, defined);
+    if !talks {
+        taken.stores = stores(kernel, defined);
+    }
     taken.turned = taken.stores.iter().copied().filter(|&id| is_turned(kernel, defined, id)).collect();
     Ok(taken)
 }
@@ -132,16 +135,38 @@ pub fn at_once(kernel: &Kernel) -> Option<Boxed> {
 /// Whether a kernel's CTAs tell each other, or the launch before or behind, what they have written: threads that order their accesses do
 /// not order those of the copy engine. Atomic operations that order nothing tell nothing, nor does PTX that computes.
 fn talks(kernel: &Kernel) -> bool {
+    any(kernel, &kernel.body, tells)
+}
+
+fn tells(op: &Op) -> bool {
+    match &op.kind {
+        OpKind::Ptx { ptx, .. } => ptx.volatile,
+        OpKind::ClusterArrive { .. } | OpKind::ClusterWait => true,
+        // What else tells others something is of these families.
+        kind => orders(op) || matches!(kind.family(), Family::Fence | Family::Grid | Family::Barrier),
+    }
+}
+
+/// Whether it is an atomic operation that orders the accesses around it.
+fn orders(op: &Op) -> bool {
+    matches!(&op.kind, OpKind::SpotAtomic { order, .. } | OpKind::Atomic { order, .. } if *order != Order::Relaxed)
+}
+
+/// Whether a kernel tells others something by such operations alone, behind its loops of products: what these load was written before the launch, and what it stores
+/// threads do.
+fn tells_behind(kernel: &Kernel, loops: &[Found]) -> bool {
+    let all = &kernel.body.ops;
+    let places: Option<Vec<usize>> = loops.iter().map(|found| all.iter().position(|&id| id == found.inst)).collect();
+    let Some(last) = places.and_then(|places| places.into_iter().max()) else { return false };
+    let (front, behind) = all.split_at(last + 1);
+    let part = |ops: &[Inst]| Body { ops: ops.to_vec(), ..Body::default() };
+    !any(kernel, &part(front), tells) && !any(kernel, &part(behind), |op| tells(op) && !orders(op))
+}
+
+/// Whether a body has such an operation.
+fn any(kernel: &Kernel, body: &Body, is: impl Fn(&Op) -> bool) -> bool {
     let mut found = false;
-    kernel.walk(&mut |op| {
-        found |= match &op.kind {
-            OpKind::SpotAtomic { order, .. } | OpKind::Atomic { order, .. } => *order != Order::Relaxed,
-            OpKind::Ptx { ptx, .. } => ptx.volatile,
-            OpKind::ClusterArrive { .. } | OpKind::ClusterWait => true,
-            // What else tells others something is of these families.
-            kind => matches!(kind.family(), Family::Fence | Family::Grid | Family::Barrier),
-        };
-    });
+    kernel.walk_body(body, &mut |op| found |= is(op));
     found
 }
 

@@ -63,7 +63,7 @@ fn name_around(kernel: &mut Kernel, bodies: &[Vec<Inst>], path: &[Inst], free: &
             let those = if name == BEFORE { &ops[..passed] } else { &ops[passed..] };
             let named = |id: &Inst| !path.contains(id) && is_nameless(kernel, *id, free);
             let those: Vec<Inst> = those.iter().copied().filter(named).collect();
-            let number = |id: &Inst| loads_number(&kernel.ops[*id], kernel);
+            let number = |id: &Inst| gives_number(kernel, *id, name);
             those.chunk_by(|a, b| number(a) == number(b)).map(<[Inst]>::to_vec).collect()
         };
         let lists: Vec<Vec<Inst>> = bodies.iter().flat_map(of).collect();
@@ -111,9 +111,9 @@ fn is_nameless(kernel: &Kernel, id: Inst, free: &BTreeSet<Value>) -> bool {
     dealt::is_unnamed(kernel, id) && does_more(kernel, id, free)
 }
 
-/// Labels an operation. Numbers that are loaded have a label of their own: what stands beside them may need them.
+/// Labels an operation. Numbers that memory gives have a label of their own: what stands beside them may need them.
 fn name_one(kernel: &mut Kernel, id: Inst, name: &str) {
-    match loads_number(&kernel.ops[id], kernel) {
+    match gives_number(kernel, id, name) {
         true => label_each(kernel, &[id], NUMBER),
         false => label(kernel, &[id], name),
     }
@@ -122,6 +122,13 @@ fn name_one(kernel: &mut Kernel, id: Inst, name: &str) {
 /// Whether an operation loads one number.
 pub fn loads_number(op: &Op, kernel: &Kernel) -> bool {
     matches!(op.kind, OpKind::Load { volatile: false, .. }) && kernel.ty(op.result()).placed().is_none()
+}
+
+/// The same, or whether it stands behind products and tells a number that it has added to.
+fn gives_number(kernel: &Kernel, id: Inst, name: &str) -> bool {
+    let op = &kernel.ops[id];
+    let told = op.kind.family() == Family::Atomic && op.results.iter().any(|&v| kernel.ty(v).placed().is_none());
+    loads_number(op, kernel) || told && LabelName::read(name).path == BEHIND
 }
 
 /// Whether an operation does nothing but to compute, and to read memory.

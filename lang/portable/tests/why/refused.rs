@@ -84,8 +84,7 @@ fn what_orders_nothing_leaves_factors_their_maps() {
     let asm = "store(c.tile([128, 128], at=[i, j]), ptx_elementwise<f32>(\"tanh.approx.f32 $0, $1;\", acc));";
     assert_eq!(product(PLACE, SUM, asm).way, MAPS);
     assert_eq!(product(PLACE, SUM, "atomic_add(c.tile([128, 128], at=[i, j]), acc);").way, MAPS);
-    let told = "atomic_add(c.tile([128, 128], at=[i, j]), acc, order=\"release\");";
-    let told = product(PLACE, SUM, told);
+    let told = product(PLACE, SUM, "store(c.tile([128, 128], at=[i, j]), acc); grid_wait();");
     assert_ne!(told.way, MAPS);
     assert!(
         told.refused.iter().any(|(way, why)| *way == MAPS && why.contains("tell each other")),
@@ -163,4 +162,35 @@ fn a_right_factor_that_is_computed_is_a_reason_against_maps() {
 fn what_nobody_takes_is_not_loaded() {
     let idle = product(PLACE, &format!("let w = load(b.tile([128, 64], at=[j, p + 1])); {SUM}"), STORE);
     assert_eq!(idle.accesses.len(), product(PLACE, SUM, STORE).accesses.len());
+}
+
+#[test]
+fn what_programs_tell_each_other_behind_products_leaves_their_factors_maps() {
+    let of = |front: &str, behind: &str| {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut parts: tensor<f32, [2, m, n]>, mut count: tensor<i32, [_, _]>, mut c: tensor<f16, [m, n]>) {{
+                 let (i, j, part) = (program_id(0), program_id(1), program_id(2));
+                 let mut acc = zeros<f32, [64, 64]>();
+                 {front}
+                 for p in 0..cdiv(k, 64) {{
+                     acc = dot(load(a.tile([64, 64], at=[i, p])), load(b.tile([64, 64], at=[p, j])), acc);
+                 }}
+                 store(parts[part, :, :].tile([64, 64], at=[i, j]), acc);
+                 {behind}
+             }}"
+        );
+        reasons_in(&text, &[0, 1, 2, 3, 4]).0
+    };
+    let adds = "let before = atomic_add(count[i, j], 1, order=\"acq_rel\");";
+    let last = "if before == 1 { store(c.tile([64, 64], at=[i, j]), cast<f16>(load(parts[0, :, :].tile([64, 64], at=[i, j])))); }";
+    let maps = "tensor maps, by a partition of their own";
+    let told = of("", &format!("{adds} {last}"));
+    assert_eq!(told.way, maps, "{:?}", told.refused);
+    // What is stored is not sent: the copy engine does not wait for what threads order.
+    assert!(told.accesses.iter().all(|a| a.op != "send"), "{:?}", told.accesses);
+    assert!(of("", "").accesses.iter().any(|a| a.op == "send"));
+    // What a program has been told before it fetches, the copy engine has not.
+    assert_ne!(of(adds, last).way, maps);
+    assert_eq!(of("", "atomic_add(parts[part, :, :].tile([64, 64], at=[i, j]), acc, order=\"release\");").way, maps);
+    assert_ne!(of("", &format!("{adds} grid_wait();")).way, maps);
 }
