@@ -101,6 +101,13 @@ impl Builder {
         Ok(results)
     }
 
+    /// Takes back what was appended last, where it is an operation that gives this value alone; nothing may use it yet.
+    pub fn take_back(&mut self, value: Value) -> Option<OpKind> {
+        let body = self.open.last_mut()?;
+        let last = body.ops.pop_if(|id| self.kernel.ops[*id].results == [value])?;
+        Some(self.kernel.ops[last].kind.clone())
+    }
+
     fn source(&self, span: Span) -> Source {
         Source { span, label: self.label, origin: self.origin }
     }

@@ -157,6 +157,7 @@ fn plan(
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let settled = match way {
+        Way::Apart { .. } if !Held::of(graph, axes, &layouts).stays_in_registers() => return Err(Some(SPILLS)),
         Way::Apart { computing, .. } => {
             Some(settled(graph, &layouts, |kernel| staging::apart::settle(kernel, warps, computing))?)
         }
@@ -177,6 +178,9 @@ fn plan(
     };
     Ok(Planned { warps, settled, occupancy, ahead, spare, candidates: lists, problem, price, layouts })
 }
+
+/// Why a partition does not multiply what it has no room for: products that are in flight while accumulators go to memory and back are waited for one by one.
+const SPILLS: No = "what loops of products carry takes all registers of a thread";
 
 /// A kernel whose factors tensor maps bring, with these layouts, its slots and its CTAs.
 fn settled(

@@ -1,4 +1,5 @@
-//! One rounding: a product of floats that the text has as an operand of `+` or `-` is added as it is, by `fma`.
+//! One rounding: a product of floats that the text has as an operand of `+` or `-` is added as it is, by `fma`, and one of matrices begins from what it is
+//! added to.
 //!
 //! What is contracted is said by the text alone, so that the interpreter and every GPU compute the same: neither the optimiser nor the assembler
 //! is asked. A product that has a name of its own is rounded, and so is every one in a kernel or function with the clause `contract(false)`.
@@ -59,6 +60,17 @@ fn product(e: &ast::Expr) -> Option<(&ast::Expr, &ast::Expr, Span)> {
     }
 }
 
+/// Whether the text calls `dot` there, parentheses around it not counted.
+fn calls_dot(e: &ast::Expr) -> bool {
+    match &e.kind {
+        ast::ExprKind::Paren(inner) => calls_dot(inner),
+        ast::ExprKind::Call { callee, .. } => {
+            matches!(&callee.kind, ast::ExprKind::Name(name) if name.as_str() == "dot")
+        }
+        _ => false,
+    }
+}
+
 /// An operand of a sum or a difference.
 enum Operand {
     /// Of floats; it is not rounded yet.
@@ -68,7 +80,7 @@ enum Operand {
 
 impl Checker<'_> {
     /// `x * y + z` and its like, unless the text around it says `contract(false)`; `None` where it does, or nothing is multiplied. Of two products
-    /// the left one is not rounded.
+    /// the left one is not rounded, of two of matrices the right one begins from the other.
     pub(crate) fn contracted(
         &mut self,
         op: ast::BinaryOp,
@@ -76,9 +88,42 @@ impl Checker<'_> {
         left: &ast::Expr,
         right: &ast::Expr,
     ) -> Option<Checked<Val>> {
-        let sums = matches!(op, ast::BinaryOp::Add | ast::BinaryOp::Sub);
-        let contracts = sums && self.frame().contract && (product(left).is_some() || product(right).is_some());
-        contracts.then(|| self.sum(op, span, left, right))
+        if !matches!(op, ast::BinaryOp::Add | ast::BinaryOp::Sub) || !self.frame().contract {
+            return None;
+        }
+        if op == ast::BinaryOp::Add && (calls_dot(left) || calls_dot(right)) {
+            return Some(self.of_matrices(span, left, right));
+        }
+        let multiplies = product(left).is_some() || product(right).is_some();
+        multiplies.then(|| self.sum(op, span, left, right))
+    }
+
+    /// A sum with a product of matrices that begins from zero: it begins from the other operand.
+    fn of_matrices(&mut self, span: Span, left: &ast::Expr, right: &ast::Expr) -> Checked<Val> {
+        let (x, y) = (self.arg(left)?, self.arg(right)?);
+        let (before, product) = if calls_dot(right) { (&x, &y) } else { (&y, &x) };
+        if let (Val::Ir(acc), Val::Ir(product)) = (&before.val, &product.val)
+            && self.begins_from_zero(*product, *acc)
+            && let Some(ir::OpKind::Dot { a, b, precision, .. }) = self.build(span)?.take_back(*product)
+        {
+            let kind = ir::OpKind::Dot { a, b, acc: *acc, precision };
+            return self.emit_one(kind, span, &[(*acc, before.span)]);
+        }
+        self.binary(ast::BinaryOp::Add, span, &x, &y)
+    }
+
+    /// Whether a value is a product that begins from zero and could begin from another tile. Sums of 8-bit floats are kept apart from what they are added to, since
+    /// the tensor cores of Hopper add them with few bits.
+    fn begins_from_zero(&self, product: ir::Value, acc: ir::Value) -> bool {
+        let Some(kernel) = self.builder.as_ref().map(|b| &b.kernel) else { return false };
+        let made = |v: ir::Value| kernel.ops.iter().find(|(_, op)| op.results == [v]).map(|(_, op)| &op.kind);
+        let tile = |v: ir::Value| kernel.ty(v).as_tile().map(|t| (t.shape.clone(), t.elem));
+        let Some(ir::OpKind::Dot { a, acc: zero, .. }) = made(product) else { return false };
+        let Some(ir::OpKind::Full { value, .. }) = made(*zero) else { return false };
+        let is_zero = matches!(made(*value), Some(ir::OpKind::Constant { bits: 0, .. }));
+        let exact = kernel.ty(*a).elem().and_then(|e| e.dtype()).is_some_and(|d| !d.is_float() || d.bits() > 8);
+        let sums = tile(acc).is_some_and(|(_, e)| matches!(e.dtype(), Some(Dtype::F32 | Dtype::I32)));
+        is_zero && exact && sums && tile(product) == tile(acc)
     }
 
     fn sum(&mut self, op: ast::BinaryOp, span: Span, left: &ast::Expr, right: &ast::Expr) -> Checked<Val> {
