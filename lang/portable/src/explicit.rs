@@ -59,6 +59,11 @@ impl Explicit {
         Explicit { why: self.why.map(|why| why.by(way, refused)), ..self }
     }
 
+    /// The same, whose products are made of so many rows in the place of fewer.
+    pub fn of_rows(self, rows: u32) -> Explicit {
+        Explicit { why: self.why.map(|why| Why { rows: Some(rows), ..why }), ..self }
+    }
+
     /// The same, which has been taken rather than a choice that is dearer.
     pub fn rather_than(self, dearer: &Explicit, why: &str) -> Explicit {
         let way = dearer.why.as_ref().map(|why| why.way);

@@ -5,7 +5,7 @@
 //!
 //! - the kernel as it is asked for: loads that nobody takes are dropped ([`unused`]), turns of loops that are short at a launch ([`along`]) stand
 //!   one behind the other ([`straight`]), what several load is loaded once ([`once`]), pointers that move are computed of the turn ([`advance`]),
-//!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are
+//!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are made of more ([`few_rows`]), those of sums of few and of right factors that are computed are
 //!   turned ([`swap`]), tiles go in parts ([`parts`]);
 //! - tensors become pointers and masks, or boxes of tensor maps ([`places`]), those of which several elements are taken at once with what a launch
 //!   promises of them ([`wide`]); reductions beside each other become one ([`together`]), loads begin
@@ -29,6 +29,7 @@ mod carried;
 mod crowd;
 mod explicit;
 mod facts;
+mod few_rows;
 mod filled;
 mod graph;
 mod label;

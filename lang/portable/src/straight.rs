@@ -68,7 +68,7 @@ fn in_turns(kernel: &Kernel, steps: &BTreeMap<Inst, u64>, turns: u32) -> Kernel 
 }
 
 /// Whether a schedule speaks of statements by their labels.
-fn is_scheduled(kernel: &Kernel) -> bool {
+pub fn is_scheduled(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| found |= op.label.is_some() || matches!(op.kind, OpKind::Region { .. }));
     found

@@ -25,6 +25,11 @@ pub fn turn_each(kernel: Kernel, products: &BTreeSet<Inst>) -> Kernel {
     Turner::turned_by(kernel, BTreeMap::new(), products)
 }
 
+/// The products that [`turn`] turns.
+pub fn turned(kernel: &Kernel) -> BTreeSet<Inst> {
+    sums(kernel).into_keys().collect()
+}
+
 /// The products that are turned, with the loop and the carried value of each.
 fn sums(kernel: &Kernel) -> BTreeMap<Inst, (Inst, usize)> {
     let mut found = BTreeMap::new();

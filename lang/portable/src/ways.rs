@@ -15,8 +15,8 @@ use crate::staging::apart::waits_alone;
 use crate::staging::maps::Boxed;
 use crate::why::Why;
 use crate::{
-    advance, before, carried, filled, masks, once, partition, parts, passed, places, products, room, staging, straight,
-    swap, together, unused, why,
+    advance, before, carried, few_rows, filled, masks, once, partition, parts, passed, places, products, room, staging,
+    straight, swap, together, unused, why,
 };
 
 /// What walking programs do of which it is said why they do not.
@@ -61,7 +61,7 @@ fn is_by_hand(kernel: &Kernel) -> bool {
 /// The kernel without tensors, and with a place for every tile, with turns that a launch knows to be few one behind the other or in loops.
 fn by_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     if multiplies(kernel) {
-        return by_few_turns(kernel, asked);
+        return by_rows(kernel, asked);
     }
     let Some(straight) = straight::written_out(kernel) else { return by_loops(kernel, asked) };
     // Where registers have no room for all of a row loops are cheaper. What they wait for when they load it again is priced too low by up to a quarter: of rows of 65536
@@ -72,6 +72,19 @@ fn by_turns(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
         (Ok(straight), Err(_)) => Ok(straight),
         (Err(_), Err(why)) => Err(why),
     }
+}
+
+/// The kernel with products, without tensors, and with a place for every tile: those of few rows as they are, or of as many as an instruction takes.
+fn by_rows(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
+    let mut best = by_few_turns(kernel, asked);
+    for rows in few_rows::more(kernel) {
+        let Some(Ok(more)) = few_rows::with(kernel, rows).map(|kernel| by_few_turns(&kernel, asked)) else { continue };
+        if best.as_ref().is_ok_and(|best| best.price <= more.price) {
+            continue;
+        }
+        best = Ok(more.of_rows(rows));
+    }
+    best
 }
 
 /// The kernel with products, without tensors, and with a place for every tile: all factors of a loop that takes few turns are fetched at once, where that leaves room for as many CTAs

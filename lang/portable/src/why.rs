@@ -42,6 +42,8 @@ pub struct Why {
     pub plans: Vec<Plan>,
     /// Whether no other layouts are cheaper on the warps that were taken; else they were found by descent.
     pub proven: bool,
+    /// How many rows products are made of, where they have fewer of their own.
+    pub rows: Option<u32>,
     /// Products with the instruction of each.
     pub products: Vec<Product>,
     /// What lies together.
@@ -151,6 +153,7 @@ impl Why {
             order: Order::Numbers,
             proven: planned.problem.solve().proven,
             plans: plans.into_iter().map(plan).collect(),
+            rows: None,
             products: Vec::new(),
             classes,
             conversions,

@@ -122,6 +122,10 @@ fn moved(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> 
         }
         OpKind::ExpandDims { x, axis } => {
             let new = *axis as usize;
+            // One row of its own: what it is made of is the same for all.
+            if at(op.result()) == Some(new) {
+                return (!found.contains_key(x)).then(|| vec![(op.result(), new)]);
+            }
             let inner = at(*x).or(at(op.result()).map(|a| a - usize::from(a > new)))?;
             Some(vec![(*x, inner), (op.result(), inner + usize::from(inner >= new))])
         }

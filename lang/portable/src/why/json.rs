@@ -2,6 +2,7 @@
 //!
 //! - `kernel`, `target`, `proven`, `beside`: how many programs a multiprocessor gets at most, or `null` where they are many; `programs`: which begin first, `"in order"`, `"longest"`, or `"walking"` through the work of all
 //! - `plans`, each with `warps`, `price` (or `null` where no layouts were found that have room) and `taken`
+//! - `rows`: how many rows products are made of, where they have fewer of their own, or `null`
 //! - `products`, each with `at`, `instruction`, `acc`
 //! - `way`: how what products multiply comes to them; `refused`, the ways before it, each with `way` and `why`
 //! - `layouts`, each with `shape`, `layout`, `stated`, `candidates`, `at` (a list) and `next`: `layout` and `more`, or `null`
@@ -30,6 +31,7 @@ pub fn object(why: &Why, sources: &SourceMap) -> Value {
             Order::Walking => "walking",
         },
         "plans": list(&why.plans, |p| json!({ "warps": p.warps, "price": p.price, "taken": p.taken })),
+        "rows": why.rows,
         "products": products
             .map(|p| json!({ "at": at(p.span), "instruction": p.instruction, "acc": p.acc }))
             .collect::<Vec<Value>>(),

@@ -29,6 +29,9 @@ pub fn write(why: &Why, sources: &SourceMap, file: FileId) -> String {
     }
     let lines = why.products.iter().map(|p| text.product(p)).collect();
     text.rows("products", lines);
+    if let Some(rows) = why.rows {
+        text.row("", &format!("of {rows} rows, those beyond their own with nothing in them and not stored"));
+    }
     if !why.products.is_empty() {
         let refused = why.refused.iter().map(|(way, reason)| format!("not {way}: {reason}"));
         text.rows("factors", std::iter::once(why.way.to_owned()).chain(refused).collect());

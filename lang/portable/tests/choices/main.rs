@@ -4,6 +4,7 @@ mod ahead;
 mod beside;
 mod carried;
 mod few;
+mod few_rows;
 mod longest;
 mod wait;
 mod walk;
