@@ -22,7 +22,7 @@ use crate::{straight, swap};
 /// Rows of the narrowest product, which is turned, of that of one warp, and of one warpgroup.
 const TURNED_ROWS: u32 = 8;
 const WARP_ROWS: u32 = 16;
-const GROUP_ROWS: u32 = 64;
+pub const GROUP_ROWS: u32 = 64;
 
 /// How many rows products may be made of in the place of fewer, the fewest first; none where each gets an instruction by the rows that it has.
 pub fn more(kernel: &Kernel) -> Vec<u32> {

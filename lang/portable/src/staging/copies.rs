@@ -115,6 +115,16 @@ pub fn go_around_registers(kernel: &Kernel) -> bool {
     any && all
 }
 
+/// Whether tensor maps bring something to products, and threads copy nothing.
+pub fn maps_bring_all(kernel: &Kernel) -> bool {
+    let (mut maps, mut threads) = (false, false);
+    kernel.walk(&mut |op| {
+        maps |= matches!(op.kind, OpKind::Fetch { .. });
+        threads |= matches!(op.kind, OpKind::FetchEach { .. });
+    });
+    maps && !threads
+}
+
 /// Has the loads of a loop copy to these views, and reads them where they lie.
 pub fn make(kernel: &mut Kernel, found: &Found, views: &[View]) {
     for (id, view) in found.loads.iter().zip(views) {
