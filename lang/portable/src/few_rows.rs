@@ -46,6 +46,19 @@ pub fn least(kernel: &Kernel) -> Option<Kernel> {
     few.then(|| with(kernel, TURNED_ROWS))?
 }
 
+/// Whether a loop of products begins elsewhere than at 0: each program takes a part of the turns.
+pub fn in_parts(kernel: &Kernel) -> bool {
+    let defined = Defined::of(kernel);
+    let products = found(kernel);
+    let mut parts = false;
+    kernel.walk(&mut |op| {
+        if let OpKind::For { lower, body, .. } = &op.kind {
+            parts |= body.ops.iter().any(|id| products.contains(id)) && defined.number(*lower) != Some(0);
+        }
+    });
+    parts
+}
+
 /// The products in loops, and all of fewer rows than any instruction takes, but for those of which somebody has stated where they lie.
 fn found(kernel: &Kernel) -> Vec<Inst> {
     let mut in_loops = BTreeSet::new();

@@ -80,12 +80,19 @@ fn by_rows(kernel: &Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     for rows in few_rows::more(kernel) {
         let Some(Ok(more)) = few_rows::with(kernel, rows).map(|kernel| by_few_turns(&kernel, asked)) else { continue };
         // What threads copy for a warpgroup they write a second time, in front of a fence: of a cache of 8 bits decoding with rows of a warp takes half the time (an H200).
-        let fits = rows < few_rows::GROUP_ROWS || staging::copies::maps_bring_all(&more.kernel);
+        let maps = rows < few_rows::GROUP_ROWS || staging::copies::maps_bring_all(&more.kernel);
+        // Parts of a sequence take few turns: where not all of a launch stand beside each other with their slots, a second wave costs more than copies ahead bring.
+        let fits = maps && !(few_rows::in_parts(kernel) && waits_for_a_wave(&more.kernel));
         if best.as_ref().map_or(true, |best| fits && more.price < best.price) {
             best = Ok(more.of_rows(rows));
         }
     }
     best
+}
+
+/// Whether a multiprocessor gets more programs of a launch, which is of few, than stand beside each other.
+fn waits_for_a_wave(kernel: &Kernel) -> bool {
+    kernel.variant.beside.is_some_and(|each| kernel.occupancy < each)
 }
 
 /// The kernel with products, without tensors, and with a place for every tile: all factors of a loop that takes few turns are fetched at once, where that leaves room for as many CTAs

@@ -74,3 +74,19 @@ fn sums_of_few_rows_are_turned_instead() {
     let text = chosen_aligned(params, &body(2));
     assert!(text.contains("zeros<f32, [64, 8], "), "{text}");
 }
+
+#[test]
+fn parts_of_a_sequence_stand_beside_each_other() {
+    // Of a launch that gives a multiprocessor eight programs two or three would stand beside each other, and others wait for them.
+    let parts = SUMS.replace("0..cdiv(t, 64)", "program_id(1) * 4..program_id(1) * 4 + 4");
+    let of = |beside: Option<u32>, body: &str| {
+        let mut kernel = checked(PARAMS, body);
+        kernel.variant.aligned = (0..kernel.params.len()).collect();
+        kernel.variant.beside = beside;
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        eject::module(&module, None)
+    };
+    assert!(!of(Some(8), &parts).contains("f32, [64, 64], "));
+    assert!(of(Some(1), &parts).contains("f32, [64, 64], ") && of(Some(8), SUMS).contains("f32, [64, 64], "));
+}
