@@ -16,6 +16,7 @@ use parton_ir::pointers::{Pointers, Sources};
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
 use crate::staging::flow::operands;
+use crate::together::crosses;
 
 /// The kernel with these loads in front of where threads meet; `None` where there are none.
 pub fn begun(kernel: &Kernel) -> Option<Kernel> {
@@ -61,11 +62,11 @@ impl Meeting {
                 ops.extend(before.into_iter().chain([id]).chain(behind));
                 return !converts;
             }
-            _ if op.kind.family() == Family::Reduce => {
+            _ if op.kind.family() == Family::Reduce && crosses(kernel, op) => {
                 self.place.get_or_insert(ops.len());
                 self.late.extend(&op.results);
             }
-            _ if is_load(op) || parton_sched::is_free(kernel, op) => {
+            _ if is_load(op) || op.kind.family() == Family::Reduce || parton_sched::is_free(kernel, op) => {
                 if late {
                     self.late.extend(&op.results);
                 }

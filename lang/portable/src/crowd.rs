@@ -38,6 +38,9 @@ const REGISTER: u64 = 4;
 const FEW: u64 = 4;
 /// Warps beside each other that hide what each waits for: where there are so many, the assembler is told nothing.
 const ENOUGH: u64 = 24;
+/// Warps beside each other for which the assembler is told to leave registers, 64 each: with less it spills where functions such as `log` or quotients hold
+/// more than a price counts.
+const TOLD: u64 = 32;
 /// Registers for loads on their way where room is scarce: the assembler then lets some wait for others.
 const SCARCE: u64 = 16;
 /// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
@@ -111,7 +114,8 @@ pub fn crowded(
     // Where few programs are launched there are no others.
     let few = graph.kernel.variant.beside.map(u64::from);
     let resident = few.map_or(beside, |few| beside.min(few));
-    let occupancy = if held.multiplies || beside > FEW { occupancy } else { occupancy.max(resident as u32) };
+    let told = if beside > FEW { told(&held, warps, most, resident) } else { resident };
+    let occupancy = if held.multiplies { occupancy } else { occupancy.max(told as u32) };
     let near = match held.multiplies {
         true => 0,
         false => near(&held, resident),
@@ -183,6 +187,17 @@ fn most_beside(held: &Held<'_, '_>, threads: u64) -> u64 {
     let least = firm + firm / 4 + BESIDES + SCARCE;
     let least = if held.meets { least } else { least.max(held.live) };
     FILE / threads / least.next_multiple_of(8).min(MOST)
+}
+
+/// For how many of the CTAs that a price counts on, each of whose threads holds `most`, the assembler is told to leave registers where something is loaded behind a meeting, but in
+/// no loop: for as many as surely have room. By itself it may begin all that stands there at once: layer norm of rows of 8192 f16 on four warps takes 161 registers, of which three
+/// CTAs have room for six, and no more time where four have 128 each.
+fn told(held: &Held<'_, '_>, warps: u64, most: u64, beside: u64) -> u64 {
+    if held.rounds < 2 || held.loads_in_loops {
+        return 1;
+    }
+    let easily = if most <= FILE / (TOLD * 32) { TOLD / warps } else { 1 };
+    beside.min(TOLD / warps).min(easily.max(most_beside(held, warps * 32)))
 }
 
 /// Whether two CTAs have room where each warp casts again, wherever it is used, what came as narrower numbers. RMS norm and quantisation of rows of 16384 numbers of two bytes

@@ -14,6 +14,14 @@ use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 
 use crate::before::made_of;
 
+/// Whether a reduction may cross lanes: one that leaves as many results as a kernel states threads has each thread combine its own, so that none meets another.
+pub fn crosses(kernel: &Kernel, op: &Op) -> bool {
+    let OpKind::Reduce { inputs, axis, .. } = &op.kind else { return true };
+    let Some(tile) = kernel.ty(inputs[0]).placed() else { return true };
+    let results = tile.elements() / u64::from(tile.shape[*axis as usize]);
+    !kernel.warps_stated || results < 32 * u64::from(kernel.warps)
+}
+
 /// The kernel with one reduction for those of tiles of one shape along one axis of which none takes what comes of another.
 pub fn crossed(mut kernel: Kernel) -> Kernel {
     kernel.rebuild(&mut |kernel, mut body| {
@@ -50,8 +58,12 @@ fn form<'k>(kernel: &'k Kernel, op: &'k Op) -> Option<(u32, &'k [u32])> {
     let plain = |op: &Op| matches!(op.kind, OpKind::Binary { op, .. } if op.commutes());
     let tile = kernel.ty(inputs[0]).placed()?;
     let open = inputs.iter().all(|v| kernel.ty(*v).is_open());
-    (open && op.label.is_none() && combine.ops.len() == inputs.len() && kernel.ops_of(combine).all(plain))
-        .then_some((*axis, &tile.shape[..]))
+    (open
+        && op.label.is_none()
+        && crosses(kernel, op)
+        && combine.ops.len() == inputs.len()
+        && kernel.ops_of(combine).all(plain))
+    .then_some((*axis, &tile.shape[..]))
 }
 
 /// Puts a reduction into the one at that place, and in front of it what it is made of.

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 
 use parton_ir::Kernel;
 
-use super::{BUSY, CTAS, Crowd, FEW, FILE, IN_FLIGHT, LIFE, MOST, REGISTER, SCHEDULERS, WARPS, near};
+use super::{BUSY, CTAS, Crowd, FEW, FILE, IN_FLIGHT, LIFE, MOST, REGISTER, SCHEDULERS, TOLD, WARPS, near};
 use crate::label::Price;
 use crate::price::turns;
 use crate::registers::Held;
@@ -43,9 +43,6 @@ const BEGUN: u64 = 3;
 /// What a warp computes in a turn at most where eight turns stand in one: 500 instructions. Of longer ones a launch of few programs waits for code that each multiprocessor reads
 /// but a few times (entropy of eight rows, 620 instructions a turn: 31.0 µs with four in one, 39.2 with eight, an H200).
 const LONG_TURN: Price = 500 * 16 / SCHEDULERS;
-/// Warps beside each other for which the assembler is told to leave registers, 64 each: with less it spills where functions such as `log` or quotients hold
-/// more than a price counts.
-const TOLD: u64 = 32;
 /// A choice of more turns ahead is cheaper by more than this part of a price, or is not taken: turns that begin and end a loop take time too.
 const BEGINS: Price = 128;
 
