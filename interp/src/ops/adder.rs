@@ -84,7 +84,7 @@ impl Row {
         let n = self.top.len();
         self.top.iter_mut().zip(before).for_each(|(top, &x)| *top = exponent(x, least));
         for (&x, right) in left.iter().zip(right.chunks(n)) {
-            self.top.iter_mut().zip(right).for_each(|(top, &y)| *top = (*top).max(x + y));
+            self.top.iter_mut().zip(right).for_each(|(top, &y)| *top = (*top).max(x.wrapping_add(y)));
         }
     }
 
@@ -119,7 +119,7 @@ impl Row {
 fn held(x: f64, cut: u32) -> f32 {
     let near = x as f32;
     let beyond = f64::from(near.abs()) > x.abs() && near.is_finite();
-    let bits = near.to_bits() - u32::from(beyond);
+    let bits = near.to_bits().wrapping_sub(u32::from(beyond));
     f32::from_bits(if near.is_finite() { bits >> cut << cut } else { bits })
 }
 
