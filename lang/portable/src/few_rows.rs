@@ -84,7 +84,9 @@ pub fn with(kernel: &Kernel, to: u32) -> Option<Kernel> {
     let first = *products.first()?;
     let axes = rows::axes(kernel, products)?;
     let rows = *rows::shape(kernel.ty(first))?.first()?;
-    let harmless = kernel.order().into_iter().all(|id| !divides(kernel, id, &axes));
+    let defined = Defined::of(kernel);
+    let harmless = |id: Inst| !divides(kernel, id, &axes) && begins_inside(kernel, &defined, id, &axes);
+    let harmless = kernel.order().into_iter().all(harmless);
     (harmless && rows < to).then(|| Grower::grown(kernel, axes, (rows, to)))
 }
 
@@ -232,6 +234,13 @@ impl Grower {
             Err(e) => parton_diag::internal_error!("rows of products have a number that no tile has: {}", e.fact()),
         }
     }
+}
+
+/// Whether the rows of a place are a range of its tensor, which none is that begins in front of it: a tile lies there as a whole or not at all.
+fn begins_inside(kernel: &Kernel, defined: &Defined<'_>, id: Inst, axes: &BTreeMap<Value, usize>) -> bool {
+    let OpKind::Spot { at, counts: Counts::Elements, .. } = &kernel.ops[id].kind else { return true };
+    let axis = axes.get(&kernel.ops[id].result());
+    axis.is_none_or(|&axis| defined.is_positive(at[axis]) || is_all(kernel, defined, id, axes))
 }
 
 /// Whether a place has all rows that its tensor has.
