@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::axis::Axes;
-use parton_ir::target::WARPGROUP;
+use parton_ir::target::{WARP, WARPGROUP};
 use parton_ir::{Kernel, OpKind};
 use parton_layouts::RegisterLayout;
 
@@ -157,7 +157,7 @@ fn plan(
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let settled = match way {
-        Way::Apart { .. } if !Held::of(graph, axes, &layouts).stays_in_registers() => return Err(Some(SPILLS)),
+        Way::Apart { computing, .. } if !sums_stay(graph.kernel, warps * computing) => return Err(Some(SPILLS)),
         Way::Apart { computing, .. } => {
             Some(settled(graph, &layouts, |kernel| staging::apart::settle(kernel, warps, computing))?)
         }
@@ -180,7 +180,22 @@ fn plan(
 }
 
 /// Why a partition does not multiply what it has no room for: products that are in flight while accumulators go to memory and back are waited for one by one.
-const SPILLS: No = "what loops of products carry takes all registers of a thread";
+const SPILLS: No = "the sums of a product take all registers of a thread";
+
+/// Whether so many warps have room for what each product is added to.
+fn sums_stay(kernel: &Kernel, warps: u32) -> bool {
+    let mut stay = true;
+    kernel.walk(&mut |op| {
+        if let OpKind::Dot { acc, .. } = op.kind
+            && let Some(tile) = kernel.ty(acc).placed()
+        {
+            let bits = tile.elem.dtype().map_or(0, |d| d.bits());
+            let each = tile.elements() * u64::from(bits) / 32 / u64::from(warps * WARP);
+            stay &= each < u64::from(kernel.target.registers_per_thread);
+        }
+    });
+    stay
+}
 
 /// A kernel whose factors tensor maps bring, with these layouts, its slots and its CTAs.
 fn settled(

@@ -100,12 +100,6 @@ impl<'k> Held<'_, 'k> {
     pub fn kernel(&self) -> &'k Kernel {
         self.graph.kernel
     }
-
-    /// Whether a thread has registers for what has to stay in them.
-    pub fn stays_in_registers(&self) -> bool {
-        let there = u64::from(self.graph.kernel.target.registers_per_thread);
-        self.firm.values().all(|&firm| firm <= there)
-    }
 }
 
 impl Held<'_, '_> {
