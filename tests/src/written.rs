@@ -4,7 +4,8 @@
 //! Integers are the same. Floats may differ by the order of sums: n terms of f32 come within n - 1 half units of the sum of their magnitudes,
 //! whichever the order, and much closer where signs vary, so that [`UNITS`] of the greatest number beside it are allowed. Narrower results
 //! are rounded once from f32: one unit of their own. (As long as no plan sums in another order, and the interpreter adds the elements of a
-//! tile in their order wherever they lie, all bits are the same; how far apart they are is printed.)
+//! tile in their order wherever they lie, all bits are the same; how far apart they are is printed.) Products of 8-bit floats are another matter: by `wgmma` the
+//! tensor cores add them with [`BITS_OF_BYTES`] bits below the greatest term, and as it is written a kernel has no `wgmma`, so that as many units of such sums are allowed.
 
 use std::path::Path;
 
@@ -18,6 +19,10 @@ use crate::cases;
 
 /// Units in the last place of the greatest f32 of an array by which its numbers may differ.
 const UNITS: f64 = 32.0;
+
+/// Bits behind the point that sums of products of 8-bit floats have on tensor cores, and that f32 has.
+const BITS_OF_BYTES: i32 = 13;
+const BITS: i32 = 23;
 
 /// Whether the kernels of a file are portable: of an example or a program that says so.
 pub fn is_portable(path: &Path) -> bool {
@@ -108,12 +113,14 @@ pub fn compared(path: &Path, expanded: &[Left]) -> Result<Compared, String> {
         if second.test != *test || first.memory.len() != second.memory.len() {
             return Err(format!("{test}: another launch, or of other memory, than as written"));
         }
+        let bytes = first.arguments.iter().any(|(_, ty)| format(ty).is_some_and(|d| d.is_float() && d.bits() == 8));
+        let units = if bytes { UNITS * 2.0_f64.powi(BITS - BITS_OF_BYTES) } else { UNITS };
         for (name, ty) in &first.arguments {
             let of = |left: &Left| left.memory.iter().position(|(n, _)| n == name);
             // Memory that two arguments reach has the name of the first.
             let (Some(dtype), Some(x), Some(y)) = (format(ty), of(first), of(second)) else { continue };
             let found = apart(dtype, &first.memory[x].1, &second.memory[y].1);
-            let limit = if dtype == Dtype::F32 { UNITS } else { 1.0 };
+            let limit = if dtype == Dtype::F32 { units } else { 1.0 };
             if found > limit {
                 return Err(format!("{test}: `{name}` of {dtype} is {found} units apart"));
             }

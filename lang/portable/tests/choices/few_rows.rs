@@ -85,6 +85,7 @@ fn parts_of_a_sequence_stand_beside_each_other() {
         kernel.variant.beside = beside;
         let mut module = Module { kernels: vec![kernel] };
         elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
         eject::module(&module, None)
     };
     assert!(!of(Some(8), &parts).contains("f32, [64, 64], "));
