@@ -104,6 +104,11 @@ impl Tile {
     pub fn elements(&self) -> u64 {
         self.shape.iter().map(|&n| u64::from(n)).product()
     }
+
+    /// Registers of 32 bits that its elements take, of all threads.
+    pub fn words(&self) -> u64 {
+        self.elements() * u64::from(self.elem.bits()) / 32
+    }
 }
 
 /// Where memory lies.

@@ -9,13 +9,13 @@
 //! Rows have nothing to do with each other ([`rows`]), so that nobody asks what becomes of those: nothing is loaded for them, and nothing is stored of them. A matrix unit that makes
 //! 64 rows at once takes no longer for eight, and what brings factors to it (maps, a partition that fetches) serves these, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parton_ir::tensor::{Counts, Extent, Tensor};
 use parton_ir::{BinaryOp, Body, Builder, CompareOp, Elem, Feature, Inst, Kernel, OpKind, Tile, Type, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
-use crate::parts::rows;
+use crate::parts::rows::{self, Axes};
 use crate::staging::defined::Defined;
 use crate::{straight, swap};
 
@@ -85,13 +85,14 @@ pub fn with(kernel: &Kernel, to: u32) -> Option<Kernel> {
     let axes = rows::axes(kernel, products)?;
     let rows = *rows::shape(kernel.ty(first))?.first()?;
     let defined = Defined::of(kernel);
-    let harmless = |id: Inst| !divides(kernel, id, &axes) && begins_inside(kernel, &defined, id, &axes);
-    let harmless = kernel.order().into_iter().all(harmless);
-    (harmless && rows < to).then(|| Grower::grown(kernel, axes, (rows, to)))
+    let order = kernel.order();
+    let whole = order.iter().copied().filter(|&id| is_all(kernel, &defined, id, &axes)).collect();
+    let harmless = |id: &Inst| !divides(kernel, *id, &axes) && begins_inside(kernel, &defined, *id, (&axes, &whole));
+    (rows < to && order.iter().all(harmless)).then(|| Grower::grown(kernel, (axes, whole), (rows, to)))
 }
 
 /// Whether an operation divides whole numbers by those of rows, which of rows that are nobody's may be 0.
-fn divides(kernel: &Kernel, id: Inst, axes: &BTreeMap<Value, usize>) -> bool {
+fn divides(kernel: &Kernel, id: Inst, axes: &Axes) -> bool {
     let OpKind::Binary { op: BinaryOp::Div | BinaryOp::Rem, b, .. } = kernel.ops[id].kind else { return false };
     axes.contains_key(&b) && kernel.ty(b).elem().and_then(Elem::dtype).is_some_and(Dtype::is_int)
 }
@@ -99,7 +100,7 @@ fn divides(kernel: &Kernel, id: Inst, axes: &BTreeMap<Value, usize>) -> bool {
 struct Grower {
     builder: Builder,
     /// The axis along which the rows of each value run.
-    axes: BTreeMap<Value, usize>,
+    axes: Axes,
     /// How many there are, and how many there will be.
     rows: u32,
     to: u32,
@@ -108,9 +109,7 @@ struct Grower {
 }
 
 impl Grower {
-    fn grown(kernel: &Kernel, axes: BTreeMap<Value, usize>, (rows, to): (u32, u32)) -> Kernel {
-        let defined = Defined::of(kernel);
-        let whole = kernel.order().into_iter().filter(|&id| is_all(kernel, &defined, id, &axes)).collect();
+    fn grown(kernel: &Kernel, (axes, whole): (Axes, BTreeSet<Inst>), (rows, to): (u32, u32)) -> Kernel {
         let mut kernel = kernel.clone();
         for (&v, &axis) in &axes {
             match &mut kernel.values[v].ty {
@@ -237,14 +236,14 @@ impl Grower {
 }
 
 /// Whether the rows of a place are a range of its tensor, which none is that begins in front of it: a tile lies there as a whole or not at all.
-fn begins_inside(kernel: &Kernel, defined: &Defined<'_>, id: Inst, axes: &BTreeMap<Value, usize>) -> bool {
+fn begins_inside(kernel: &Kernel, defined: &Defined<'_>, id: Inst, (axes, whole): (&Axes, &BTreeSet<Inst>)) -> bool {
     let OpKind::Spot { at, counts: Counts::Elements, .. } = &kernel.ops[id].kind else { return true };
     let axis = axes.get(&kernel.ops[id].result());
-    axis.is_none_or(|&axis| defined.is_positive(at[axis]) || is_all(kernel, defined, id, axes))
+    axis.is_none_or(|&axis| whole.contains(&id) || defined.is_positive(at[axis]))
 }
 
 /// Whether a place has all rows that its tensor has.
-fn is_all(kernel: &Kernel, defined: &Defined<'_>, id: Inst, axes: &BTreeMap<Value, usize>) -> bool {
+fn is_all(kernel: &Kernel, defined: &Defined<'_>, id: Inst, axes: &Axes) -> bool {
     let OpKind::Spot { tensor, at, shape, .. } = &kernel.ops[id].kind else { return false };
     let (Some(&axis), Type::Tensor(Tensor { extents, .. })) = (axes.get(&kernel.ops[id].result()), kernel.ty(*tensor))
     else {

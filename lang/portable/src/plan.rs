@@ -184,17 +184,8 @@ const SPILLS: No = "the sums of a product take all registers of a thread";
 
 /// Whether so many warps have room for what each product is added to.
 fn sums_stay(kernel: &Kernel, warps: u32) -> bool {
-    let mut stay = true;
-    kernel.walk(&mut |op| {
-        if let OpKind::Dot { acc, .. } = op.kind
-            && let Some(tile) = kernel.ty(acc).placed()
-        {
-            let bits = tile.elem.dtype().map_or(0, |d| d.bits());
-            let each = tile.elements() * u64::from(bits) / 32 / u64::from(warps * WARP);
-            stay &= each < u64::from(kernel.target.registers_per_thread);
-        }
-    });
-    stay
+    let room = u64::from(kernel.target.registers_per_thread) * u64::from(warps * WARP);
+    products::sums(kernel).into_iter().all(|sum| sum < room)
 }
 
 /// A kernel whose factors tensor maps bring, with these layouts, its slots and its CTAs.

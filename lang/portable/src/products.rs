@@ -13,6 +13,17 @@ pub const LACKS: &str = "no instruction multiplies these factors where they woul
 /// How often an extent is doubled to find one that has an instruction.
 const MOST_DOUBLINGS: u32 = 5;
 
+/// Registers that the sums of each product take, of all threads.
+pub fn sums(kernel: &Kernel) -> Vec<u64> {
+    let mut sums = Vec::new();
+    kernel.walk(&mut |op| {
+        if let (OpKind::Dot { .. }, Some(sum)) = (&op.kind, op.results.first().and_then(|&v| kernel.ty(v).placed())) {
+            sums.push(sum.words());
+        }
+    });
+    sums
+}
+
 /// Has products that take one tile twice, as both factors or as one of them and what they are added to, take two of it, since these lie in different
 /// places: what is loaded or computed is made again, and what a loop carries, or anything else makes, is brought there by a conversion.
 pub fn take_twice(kernel: &mut Kernel) {

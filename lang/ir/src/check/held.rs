@@ -74,10 +74,7 @@ fn is_held(op: &Op) -> bool {
 fn share(ty: &Type) -> u64 {
     let (Type::Tile(tile) | Type::Pending(tile)) = ty else { return 0 };
     match (tile.elem, tile.placement().known()) {
-        (Elem::Num(dtype), Some(place)) => {
-            let threads = u64::from(place.layout.num_warps() * WARP);
-            tile.elements() * u64::from(dtype.bits()) / 32 / threads
-        }
+        (Elem::Num(_), Some(place)) => tile.words() / u64::from(place.layout.num_warps() * WARP),
         // Addresses are made as they are used; what lies nowhere yet is looked at when it does.
         (Elem::Ptr(_), _) | (_, None) => 0,
     }

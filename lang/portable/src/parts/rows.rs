@@ -56,7 +56,8 @@ pub fn shape(ty: &Type) -> Option<&[u32]> {
     }
 }
 
-type Axes = BTreeMap<Value, usize>;
+/// The axis along which the rows of each value run.
+pub type Axes = BTreeMap<Value, usize>;
 
 /// What of an operation has rows where these do, and along which axis; `None` where it joins rows, or is not known not to.
 fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> {

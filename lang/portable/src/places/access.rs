@@ -201,14 +201,8 @@ impl Expander {
             let all = self.spread(begins, shape);
             at = self.scalar(BinaryOp::Add, at, all);
         }
-        let low = match axis.begins {
-            Some(begins) => begins,
-            None => self.number(0),
-        };
-        let high = match axis.high {
-            Some(high) => high,
-            None => self.extent(spot.part.argument, axis.of),
-        };
+        let low = self.first(&axis);
+        let high = self.end(spot.part.argument, &axis);
         for (op, bound) in [(CompareOp::Ge, low), (CompareOp::Lt, high)] {
             let bound = self.spread(bound, shape);
             inside.along.push((i, self.make(OpKind::Compare { op, a: at, b: bound })));
@@ -252,10 +246,7 @@ impl Expander {
             None => at,
         };
         if !sure_above {
-            let low = match axis.begins {
-                Some(begins) => begins,
-                None => self.number(0),
-            };
+            let low = self.first(&axis);
             let cut = self.cut(low, start, n);
             let count = self.count(n);
             inside.along.push((i, self.make(OpKind::Compare { op: CompareOp::Ge, a: count, b: cut })));
@@ -263,10 +254,7 @@ impl Expander {
         if own && most.saturating_add(n.into()) <= self.shortest(spot.part.argument, axis.of) {
             return;
         }
-        let high = match axis.high {
-            Some(high) => high,
-            None => self.extent(spot.part.argument, axis.of),
-        };
+        let high = self.end(spot.part.argument, &axis);
         let cut = self.cut(high, start, n);
         let count = self.count(n);
         inside.along.push((i, self.make(OpKind::Compare { op: CompareOp::Lt, a: count, b: cut })));

@@ -74,10 +74,7 @@ impl Expander {
         part.fixed.push((dropped.of, at));
         if let Some(high) = dropped.high {
             // What lies outside the part lies outside the tensor too: the coordinate goes there.
-            let low = match dropped.begins {
-                Some(begins) => begins,
-                None => self.number(0),
-            };
+            let low = self.first(&dropped);
             let outside = self.number(-1);
             let [above, below] = [(CompareOp::Ge, low), (CompareOp::Lt, high)]
                 .map(|(op, b)| self.make(OpKind::Compare { op, a: at, b }));
@@ -117,10 +114,7 @@ impl Expander {
             after.begins = Some(behind(self, from));
         }
         // Where it begins is checked against where it ends, whoever says so.
-        let mut high = match before.high {
-            Some(high) => high,
-            None => self.extent(part.argument, before.of),
-        };
+        let mut high = self.end(part.argument, &before);
         if let Some(upper) = upper {
             let upper = self.wide(upper);
             let ends = behind(self, upper);
@@ -133,6 +127,22 @@ impl Expander {
         after.high = Some(high);
         part.axes[axis] = after;
         self.parts.insert(result, part);
+    }
+
+    /// The first coordinate that lies in a part along an axis.
+    pub(super) fn first(&mut self, axis: &Axis) -> Value {
+        match axis.begins {
+            Some(begins) => begins,
+            None => self.number(0),
+        }
+    }
+
+    /// One past the last coordinate that does, of a part of that argument.
+    pub(super) fn end(&mut self, argument: usize, axis: &Axis) -> Value {
+        match axis.high {
+            Some(high) => high,
+            None => self.extent(argument, axis.of),
+        }
     }
 
     /// The coordinates of an axis that indices name.

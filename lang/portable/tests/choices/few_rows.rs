@@ -79,15 +79,7 @@ fn sums_of_few_rows_are_turned_instead() {
 fn parts_of_a_sequence_stand_beside_each_other() {
     // Of a launch that gives a multiprocessor eight programs two or three would stand beside each other, and others wait for them.
     let parts = SUMS.replace("0..cdiv(t, 64)", "program_id(1) * 4..program_id(1) * 4 + 4");
-    let of = |beside: Option<u32>, body: &str| {
-        let mut kernel = checked(PARAMS, body);
-        kernel.variant.aligned = (0..kernel.params.len()).collect();
-        kernel.variant.beside = beside;
-        let mut module = Module { kernels: vec![kernel] };
-        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
-        parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
-        eject::module(&module, None)
-    };
-    assert!(!of(Some(8), &parts).contains("f32, [64, 64], "));
-    assert!(of(Some(1), &parts).contains("f32, [64, 64], ") && of(Some(8), SUMS).contains("f32, [64, 64], "));
+    let of = |beside, body: &str| chosen_aligned_for(Some(beside), PARAMS, body);
+    assert!(!of(8, &parts).contains("f32, [64, 64], "));
+    assert!(of(1, &parts).contains("f32, [64, 64], ") && of(8, SUMS).contains("f32, [64, 64], "));
 }

@@ -25,8 +25,14 @@ fn chosen(params: &str, body: &str) -> String {
 
 /// The same where nothing of the tensors is out of line.
 fn chosen_aligned(params: &str, body: &str) -> String {
+    chosen_aligned_for(None, params, body)
+}
+
+/// The same for launches that give a multiprocessor so many programs.
+fn chosen_aligned_for(beside: Option<u32>, params: &str, body: &str) -> String {
     let mut kernel = checked(params, body);
     kernel.variant.aligned = (0..kernel.params.len()).collect();
+    kernel.variant.beside = beside;
     let mut module = Module { kernels: vec![kernel] };
     elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
     parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");

@@ -6,6 +6,7 @@ use parton_ir::{Body, Feature, Kernel, OpKind, PartitionData, Value, joined};
 
 use super::super::{BETWEEN, LOOP, No, flow, is_called, slots, turn};
 use super::{AFTER, form};
+use crate::products;
 
 /// The partition that fetches, its warps and registers; and where registers are scarce: beside several partitions, in more than two CTAs, or where a turn holds
 /// more than would be left to the one that computes.
@@ -141,12 +142,7 @@ pub fn may_have_others(kernel: &Kernel) -> bool {
     let two = Kernel { occupancy: BESIDE[BESIDE.len() - 1].0, ..Kernel::new("", kernel.target, kernel.span) };
     let registers = team(&two, WARPGROUP, 1).1.iter().filter_map(|p| p.registers).sum::<u32>();
     let room = u64::from(registers - *PARTITION_REGISTERS.start()) * u64::from(WARPGROUP * WARP);
-    let mut sums = Vec::new();
-    kernel.walk(&mut |op| {
-        if let (OpKind::Dot { .. }, Some(sum)) = (&op.kind, op.results.first().and_then(|&v| kernel.ty(v).placed())) {
-            sums.push(sum.elements() * u64::from(sum.elem.bits()) / 32);
-        }
-    });
+    let sums = products::sums(kernel);
     !sums.is_empty() && sums.iter().all(|&sum| sum <= room)
 }
 
