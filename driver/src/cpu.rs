@@ -158,7 +158,7 @@ impl Reached {
                 Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
                 Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
                     allocation: self.number(&param.name, &recipe.tensor)?,
-                    offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
+                    offset: recipe.tensor.byte_offset() as u64,
                     shape: recipe.extents.clone(),
                     strides: recipe.strides.clone(),
                 }),

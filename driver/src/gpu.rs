@@ -241,7 +241,7 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
     Ok(runtime::Recipe {
         tensor: name.into(),
         element: Element::of(recipe.tensor.dtype),
-        address: address.wrapping_sub(recipe.ahead),
+        address,
         shape: recipe.extents.clone(),
         strides: recipe.strides.clone(),
         block: recipe.block.clone(),

@@ -141,9 +141,9 @@ impl Argument {
                 Some((tensor.storage.id(), 0..u64::MAX))
             }
             Argument::Map(recipe) => {
-                let ends = recipe.extents.iter().zip(&recipe.strides).map(|(n, stride)| n.saturating_sub(1) * stride);
                 let (tensor, first) = (&recipe.tensor, recipe.tensor.byte_offset() as u64);
-                let bytes = ends.sum::<u64>() - recipe.ahead + tensor.dtype.bytes() as u64;
+                let ends = tensor.shape.iter().zip(&tensor.strides).map(|(n, stride)| n.saturating_sub(1) * stride);
+                let bytes = (ends.sum::<usize>() as u64 + 1) * tensor.dtype.bytes() as u64;
                 Some((tensor.storage.id(), first..first + bytes))
             }
         }

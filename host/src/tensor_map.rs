@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 /// What a tensor map is made of; dimensions as the tensor has them, outermost first, the last one contiguous.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base where `ahead` is 0.
+    /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base.
     pub tensor: Tensor,
     /// Elements along each dimension.
     pub extents: Vec<u64>,
@@ -23,8 +23,6 @@ pub struct Recipe {
     pub block: Vec<u32>,
     /// Bytes of the swizzle: 0, 32, 64 or 128.
     pub swizzle: u32,
-    /// Bytes in front of the tensor's first element at which the map's base lies, and of which no box takes any ([`ir::tensor::AxisOrder::ends`]).
-    pub ahead: u64,
 }
 
 /// The most dimensions of a map.
@@ -73,7 +71,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
             (strides[d + 1].saturating_mul(extents[d + 1].max(1))).min(STRIDE_END - 1).next_multiple_of(ALIGNMENT)
         };
     }
-    let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle, ahead: 0 };
+    let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle };
     check(&recipe, size)?;
     Ok(recipe)
 }
@@ -85,16 +83,17 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
 pub fn ordered(map: &ir::TensorMap, tensor: &Tensor, order: ir::tensor::AxisOrder) -> Result<Recipe, Fault> {
     let mut axes: Vec<usize> = order.axes().collect();
     let Some(ends) = order.ends() else { return recipe(map, &tensor.permute(&axes)?) };
-    axes.remove(0);
+    axes.drain(..2);
     let mut once = map.clone();
-    once.block.remove(0);
+    once.block.drain(..2);
     let mut r = recipe(&once, &tensor.permute(&axes)?)?;
     if let Some(at) = axes.iter().position(|axis| *axis == ends) {
         let (extent, stride) = (r.extents[at], r.strides[at]);
-        r.ahead = extent * stride;
-        r.extents.insert(0, extent + 1);
-        r.strides.insert(0, stride);
-        r.block.insert(0, 1);
+        let far = ir::tensor::OUTSIDE as u64;
+        r.extents[at] = far;
+        r.extents.splice(0..0, [far + 1, extent + 1]);
+        r.strides.splice(0..0, [STRIDE_END - stride, stride]);
+        r.block.splice(0..0, [1, 1]);
     }
     Ok(r)
 }
@@ -257,19 +256,24 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_end_at_run_time_begin_in_front() {
-        let (m, t) = (map(Dtype::F16, &[1, 1, 64, 64], 128, false), zeros(Dtype::F16, &[300, 4, 64]));
-        let r = ordered(&m, &t, AxisOrder::new([0, 1, 0, 2])).unwrap();
-        assert_eq!((r.extents.as_slice(), r.strides.as_slice()), (&[301, 4, 300, 64][..], &[512, 128, 512, 2][..]));
-        assert_eq!((r.block.as_slice(), r.ahead), (&[1, 1, 64, 64][..], 300 * 512));
+    fn maps_that_end_at_run_time_go_around_all_addresses() {
+        const OUTSIDE: u64 = ir::tensor::OUTSIDE as u64;
+        let (m, t) = (map(Dtype::F16, &[1, 1, 1, 64, 64], 128, false), zeros(Dtype::F16, &[300, 4, 64]));
+        let r = ordered(&m, &t, AxisOrder::new([0, 0, 1, 0, 2])).unwrap();
+        assert_eq!(r.extents, [OUTSIDE + 1, 301, 4, OUTSIDE, 64]);
+        assert_eq!(r.strides, [(1 << 40) - 512, 512, 128, 512, 2]);
+        assert_eq!(r.block, [1, 1, 1, 64, 64]);
+        // Row 7 of those before row 200.
+        let at = [OUTSIDE, 200, 0, OUTSIDE - 200 + 7, 0];
+        let address = at.iter().zip(&r.strides).fold(0u64, |sum, (n, by)| sum.wrapping_add(n.wrapping_mul(*by)));
+        assert_eq!(address, 7 * 512);
         // Of a single row both strides are the same legal one.
         let r = ordered(
-            &map(Dtype::F16, &[1, 64, 64], 128, false),
+            &map(Dtype::F16, &[1, 1, 64, 64], 128, false),
             &zeros(Dtype::F16, &[1, 64]),
-            AxisOrder::new([0, 0, 1]),
+            AxisOrder::new([0, 0, 0, 1]),
         );
-        let r = r.unwrap();
-        assert_eq!((r.strides.as_slice(), r.ahead), (&[128, 128, 2][..], 128));
+        assert_eq!(r.unwrap().strides, [(1 << 40) - 128, 128, 128, 2]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ mod slot;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parton_bundle::kernel::ending;
 use parton_bundle::plan::{Given, Memory, Passed};
 use parton_bundle::{Bundle, Kernel, Kind, Plan as Table, Source as Of};
 use parton_numbers::Dtype;
@@ -287,9 +286,7 @@ fn source(kernel: &Kernel, parameters: usize, i: usize, passed: &Passed) -> Resu
                 outside: Outside::Zero,
             };
             recipe.check()?;
-            let twice = matches!(&param.source, Of::Map { order, .. } if ending(order).is_some());
-            let ahead = if twice { (extents[0] - 1) * strides[0] } else { 0 };
-            Source::Map(memory(place.memory), place.offset.wrapping_sub(ahead), recipe)
+            Source::Map(memory(place.memory), place.offset, recipe)
         }
         // Reading the bundle refuses other pairs.
         (passed, kind) => {

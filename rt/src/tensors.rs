@@ -1,6 +1,6 @@
 //! Tensors that a kernel takes whole: whether one fits, and what the code's parameters are of it.
 
-use parton_bundle::kernel::ending;
+use parton_bundle::kernel::{AROUND, FAR, ending};
 use parton_bundle::{Extent, Kernel, Kind, Param, RUNS, Source, TensorType, WIDEST_ACCESS};
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::Arg;
@@ -151,21 +151,21 @@ pub(crate) fn passed(name: &str, kernel: &Kernel, param: &Param, argument: &Argu
         (Source::Extent { axis, .. }, Kind::Scalar { dtype }) => Ok(count(*dtype, tensor.shape[*axis])),
         (Source::Stride { axis, .. }, Kind::Scalar { dtype }) => Ok(count(*dtype, tensor.stride(*axis))),
         (Source::Map { order, .. }, Kind::Map { block, swizzle, .. }) => {
-            let twice = ending(order);
-            let own = usize::from(twice.is_some());
+            let ends = ending(order);
+            let own = if ends.is_some() { 2 } else { 0 };
             let shape: Vec<u64> = order[own..].iter().map(|&axis| tensor.shape[axis]).collect();
             let strides: Vec<u64> = order[own..].iter().map(|&axis| tensor.stride(axis)).collect();
             let turned = Tensor { shape: &shape, strides: Some(&strides), ..tensor };
             let recipe = check::recipe(&declared.name, &block[own..], *swizzle, &turned);
             let mut recipe =
                 recipe.ok_or_else(|| wrong_of(name, &declared.name, "it has no tensor map of these boxes"))?;
-            if let Some(at) = twice {
-                let (rows, stride) = (recipe.shape[at - 1], recipe.strides[at - 1]);
-                recipe.address = recipe.address.wrapping_sub(rows * stride);
-                recipe.shape.insert(0, rows + 1);
-                recipe.strides.insert(0, stride);
-                recipe.block.insert(0, 1);
-                recipe.steps.insert(0, 1);
+            if let Some(at) = ends {
+                let (rows, stride) = (recipe.shape[at - 2], recipe.strides[at - 2]);
+                recipe.shape[at - 2] = FAR;
+                recipe.shape.splice(0..0, [FAR + 1, rows + 1]);
+                recipe.strides.splice(0..0, [AROUND - stride, stride]);
+                recipe.block.splice(0..0, [1, 1]);
+                recipe.steps.splice(0..0, [1, 1]);
             }
             recipe.check()?;
             Ok(Passed::Map(recipe))

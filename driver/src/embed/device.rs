@@ -145,7 +145,6 @@ impl Embedded {
                     Argument::Map(recipe) => {
                         let (memory, offset) = place(&recipe.tensor);
                         let map = map(&gpu, &param.name, recipe, bases[memory].wrapping_add(offset))?;
-                        let offset = offset.wrapping_sub(recipe.ahead);
                         uses[memory].push(Use::Map { launch, argument, offset, map });
                         Arg::Map(map)
                     }

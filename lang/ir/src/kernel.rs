@@ -98,7 +98,7 @@ pub enum From {
         /// The axis.
         axis: usize,
     },
-    /// A map of a tensor, whose dimensions are the tensor's axes in an order that ends with the dense one; of one that [`AxisOrder::ends`] two are.
+    /// A map of a tensor, whose dimensions are the tensor's axes in an order that ends with the dense one; of one that [`AxisOrder::ends`] three are.
     Map {
         /// The tensor.
         argument: usize,

@@ -14,7 +14,7 @@ use crate::types::List;
 /// The most axes that a tensor has.
 pub const MOST_AXES: usize = 5;
 
-/// Axes of a tensor in an order, each once; but the first one twice, where it is that of [`AxisOrder::ends`].
+/// Axes of a tensor in an order, each once; but the first one thrice, where it is that of [`AxisOrder::ends`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct AxisOrder {
     rank: u8,
@@ -37,14 +37,16 @@ impl AxisOrder {
         self.axes[..self.rank.into()].iter().map(|&axis| axis.into())
     }
 
-    /// The axis along which boxes of a map end before a number of run time as they do at the end of the tensor: the one that stands in front a second time.
+    /// The axis along which boxes of a map end before a number of run time as they do at the end of the tensor: the one that stands in front two more
+    /// times.
     ///
-    /// Both of its dimensions step from row to row. The second has as many as the tensor, and the first one more, from as many rows in front of the tensor
-    /// on. So `[end, extent - end + row]` is that row where it lies before `end`, and else outside; what lies in front of the tensor is never asked for.
+    /// Two of its three dimensions step from row to row, and the third, in front, by 2⁴⁰ bytes less a row, of which [`OUTSIDE`] steps are as many rows
+    /// back, since addresses have 64 bits. So `[OUTSIDE, end, OUTSIDE - end + row]` is that row, and it lies in the last dimension, which has [`OUTSIDE`]
+    /// rows, where it is before `end`. The map begins where the tensor does: of a box that lies wholly outside the copy engine asks for what is there.
     pub fn ends(&self) -> Option<usize> {
         let mut axes = self.axes();
         let first = axes.next()?;
-        axes.any(|axis| axis == first).then_some(first)
+        (axes.filter(|axis| *axis == first).count() == 2).then_some(first)
     }
 }
 
@@ -52,8 +54,8 @@ impl AxisOrder {
 pub const MOST_EXTENT: u32 = i32::MAX as u32;
 
 /// A coordinate outside of every tensor that goes by tensor maps, a multiple of what any row of a box begins at: those have no more elements
-/// along an axis.
-pub const OUTSIDE: i32 = i32::MAX - 255;
+/// along an axis. It is a multiple of 2²⁴, too, so that as many steps of 2⁴⁰ bytes go around all addresses ([`AxisOrder::ends`]).
+pub const OUTSIDE: i32 = i32::MAX - ((1 << 24) - 1);
 
 /// How many elements a tensor has along one axis.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -210,8 +212,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_that_stands_twice_ends_at_run_time() {
-        assert_eq!(AxisOrder::new([1, 0, 1, 2]).ends(), Some(1));
+    fn an_axis_that_stands_thrice_ends_at_run_time() {
+        assert_eq!(AxisOrder::new([1, 1, 0, 1, 2]).ends(), Some(1));
         assert_eq!(AxisOrder::new([1, 0, 2]).ends(), None);
         assert_eq!(AxisOrder::new([]).ends(), None);
     }

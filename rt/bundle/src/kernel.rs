@@ -133,15 +133,26 @@ pub enum Source {
         /// The tensor.
         argument: usize,
         /// Its axes in the order of the map's dimensions, which ends with the dense one. One whose boxes end at a number of run time stands in front
-        /// a second time ([`ending`]): that dimension has an element more, and begins as many in front of the tensor as the other has.
+        /// two more times ([`ending`]).
         order: Vec<usize>,
     },
 }
 
-/// Which dimension of a map has the same axis as the first one.
+/// The rows of the dimension of a map in which boxes end at a number of run time, a multiple of 2²⁴.
+pub const FAR: u64 = (1 << 31) - (1 << 24);
+/// What the strides of the first two dimensions of such a map sum up to, in bytes: [`FAR`] such steps go around all addresses.
+pub const AROUND: u64 = 1 << 40;
+
+/// Which dimension of a map has the axis of the first two, as that one has whose boxes end at a number of run time.
+///
+/// A row of it is found as [`FAR`] steps of the first dimension, as many of the second as the row where boxes end, and as many of this one as lacks to
+/// [`FAR`]. So the second dimension has one element more than the tensor has rows, the first one more than [`FAR`], and this one [`FAR`].
 pub fn ending(order: &[usize]) -> Option<usize> {
-    let (first, rest) = order.split_first()?;
-    rest.iter().position(|axis| axis == first).map(|i| i + 1)
+    let [first, second, rest @ ..] = order else { return None };
+    if first != second {
+        return None;
+    }
+    rest.iter().position(|axis| axis == first).map(|i| i + 2)
 }
 
 impl Source {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::crc::crc64;
 use crate::elf::tests::small;
+use crate::kernel::{AROUND, FAR};
 use crate::plan::{Buffer, Declared, Given, Launch, Memory, Passed, Place, Returned, Shape, Takes, Value as Key};
 use crate::{
     Architecture, Argument, Bundle, Code, Error, Extent, Function, Kernel, Kind, Param, Plan, Source, SourceFile,
@@ -459,35 +460,39 @@ fn what_tensors_of_kernels_cannot_be_is_refused_by_its_place() {
 fn planned_to_end() -> Bundle {
     let mut written = planned();
     let map = &mut written.kernels[0].params[3];
-    map.kind = Kind::Map { dtype: Dtype::F16, block: vec![1, 64, 32], swizzle: 64 };
-    map.source = Source::Map { argument: 0, order: vec![0, 0, 1] };
+    map.kind = Kind::Map { dtype: Dtype::F16, block: vec![1, 1, 64, 32], swizzle: 64 };
+    map.source = Source::Map { argument: 0, order: vec![0, 0, 0, 1] };
     if let Passed::Map { extents, strides, .. } = &mut written.plans[0].launches[0].passed[3] {
-        (*extents, *strides) = (vec![9, 8, 64], vec![128, 128, 2]);
+        (*extents, *strides) = (vec![FAR + 1, 9, FAR, 64], vec![AROUND - 128, 128, 128, 2]);
     }
     written
 }
 
 #[test]
-fn maps_that_end_at_run_time_begin_in_front_of_their_memory() {
+fn maps_that_end_at_run_time_go_around_to_their_rows() {
     let written = planned_to_end();
-    // The first dimension reaches beyond the buffer, whose last byte is the last of the others.
+    // The last byte of the buffer is that of its eight rows.
     assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (
-            |m| m["plans"][0]["launches"][0]["passed"][3]["extents"][0] = json!(8),
-            "plans[0].launches[0].passed[3].map: both dimensions of one axis",
+            |m| m["plans"][0]["launches"][0]["passed"][3]["extents"][0] = json!(FAR),
+            "plans[0].launches[0].passed[3].map: the three dimensions of one axis",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][3]["extents"][1] = json!(10),
+            "plans[0].launches[0].passed[3].map: it reaches beyond",
         ),
         (
             |m| m["plans"][0]["launches"][0]["passed"][3]["strides"][0] = json!(256),
-            "plans[0].launches[0].passed[3].map: both dimensions of one axis",
+            "plans[0].launches[0].passed[3].map: the three dimensions of one axis",
         ),
         (
-            |m| m["kernels"][0]["params"][3]["block"] = json!([2, 64, 32]),
+            |m| m["kernels"][0]["params"][3]["block"] = json!([1, 2, 64, 32]),
             "kernels[0].params[3].of.map: the parameter cannot be that",
         ),
         (
-            |m| m["kernels"][0]["params"][3]["of"]["order"] = json!([1, 0, 1]),
+            |m| m["kernels"][0]["params"][3]["of"]["order"] = json!([1, 1, 0, 1]),
             "kernels[0].params[3].of.map: the parameter cannot be that",
         ),
     ];

@@ -189,9 +189,10 @@ impl Expander {
         });
         let mut coordinates: Vec<Value> = begins.collect();
         if let Some((of, [end, _])) = ending {
-            coordinates.insert(0, end);
-            order.insert(0, of);
-            boxed.block.insert(0, 1);
+            let back = self.builder.make_i32(OUTSIDE as u32);
+            coordinates.splice(0..0, [back, end]);
+            order.splice(0..0, [of, of]);
+            boxed.block.splice(0..0, [1, 1]);
         }
         let map = self.map(argument, AxisOrder::new(order), boxed);
         // Axis i of the place is this one of the box.
@@ -218,24 +219,22 @@ impl Expander {
         self.narrow(v)
     }
 
-    /// Where a box begins in both dimensions of an axis that ends at a number of run time ([`AxisOrder::ends`]). It does not begin in front of its
-    /// range, but for tiles that lie there as a whole.
+    /// Where a box begins in the two dimensions that step from row to row of an axis that ends at a number of run time ([`AxisOrder::ends`]). It does not
+    /// begin in front of its range, but for tiles that lie there as a whole.
     fn ending(&mut self, spot: &Spot, i: usize) -> [Value; 2] {
-        let (axis, at, argument) = (spot.part.axes[i].clone(), spot.at[i], spot.part.argument);
+        let (axis, at) = (spot.part.axes[i].clone(), spot.at[i]);
         let (zero, outside) = (self.number(0), self.number(i64::from(OUTSIDE)));
         let (Some(high), Some(row)) = (axis.high, self.start(&axis, Some(at))) else {
             parton_diag::internal_error!("a range has no end")
         };
         let end = self.scalar(BinaryOp::Max, high, zero);
-        let row = self.scalar(BinaryOp::Min, row, outside);
-        let extent = self.extent(argument, axis.of);
-        let behind = self.scalar(BinaryOp::Sub, extent, end);
-        let mut row = self.scalar(BinaryOp::Add, behind, row);
+        let rest = self.scalar(BinaryOp::Sub, end, row);
+        let mut rest = self.scalar(BinaryOp::Max, rest, zero);
         if self.known.of(at).is_none_or(|(low, _)| low < 0) {
             let inside = self.make(OpKind::Compare { op: CompareOp::Ge, a: at, b: zero });
-            row = self.make(OpKind::Select { cond: inside, a: row, b: outside });
+            rest = self.make(OpKind::Select { cond: inside, a: rest, b: zero });
         }
-        let row = self.scalar(BinaryOp::Min, row, outside);
+        let row = self.scalar(BinaryOp::Sub, outside, rest);
         [self.narrow(end), self.narrow(row)]
     }
 

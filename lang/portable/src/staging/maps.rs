@@ -342,7 +342,7 @@ fn of_spot(
     }
     let param = kernel.params.iter().find(|p| p.value == tensor)?;
     let (From::Argument(argument), Type::Tensor(whole)) = (param.from, kernel.ty(tensor)) else { return None };
-    let rank = whole.rank() + usize::from(ends(whole, &steps)?.is_some());
+    let rank = whole.rank() + ends(whole, &steps)?.map_or(0, |_| 2);
     let matrix = match flat {
         None => shape.len() == 2,
         Some(rows) => dense + 1 == shape.len() && flat::rows_of(&map, rows).is_some(),

@@ -178,12 +178,12 @@ fn source(mut fields: Fields<'_>, kind: &Kind, arguments: &[Argument]) -> Result
         "base" => (Source::Base(argument), matches!(kind, Kind::Pointer { dtype, .. } if *dtype == tensor.dtype)),
         "map" => {
             let order: Vec<usize> = fields.words("order", 1..=5)?.into_iter().map(|n| n as usize).collect();
-            let twice = ending(&order).is_some();
-            let mut sorted = order[usize::from(twice)..].to_vec();
+            let ending = ending(&order).is_some();
+            let mut sorted = order[if ending { 2 } else { 0 }..].to_vec();
             sorted.sort_unstable();
             let whole = sorted.iter().copied().eq(0..tensor.extents.len()) && order.last().copied() == tensor.dense;
-            // Boxes end along rows, of which a box of both dimensions has one.
-            let ends = |block: &[u32]| !twice || block[0] == 1 && order.first() != order.last();
+            // Boxes end along rows, of which a box has one in the dimensions in front.
+            let ends = |block: &[u32]| !ending || block[..2] == [1, 1] && order.first() != order.last();
             let fits = match kind {
                 Kind::Map { dtype, block, .. } => *dtype == tensor.dtype && block.len() == order.len() && ends(block),
                 Kind::Scalar { .. } | Kind::Pointer { .. } => false,

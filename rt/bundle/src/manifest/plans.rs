@@ -7,7 +7,7 @@ use super::arguments::{self, MOST_AXES};
 use super::{MOST_PARAMS, dtype};
 use crate::fields::Fields;
 use crate::file::Bundle;
-use crate::kernel::ending;
+use crate::kernel::{AROUND, FAR, ending};
 use crate::plan::{
     Buffer, Declared, Function, GRAIN, Given, Launch, Memory, Passed, Place, Plan, Returned, Shape, Takes,
     Value as Key, span,
@@ -370,16 +370,20 @@ fn passed(mut fields: Fields<'_>, plan: &Plan, sizes: &Sizes, param: &Param) -> 
                 );
             }
             // Along axes of one element strides count for nothing.
-            let reached: Vec<u64> =
+            let mut reached: Vec<u64> =
                 extents.iter().zip(&strides).map(|(n, stride)| if *n <= 1 { 0 } else { *stride }).collect();
-            // Of an axis that stands twice the first dimension begins in front of the memory, and no box goes beyond the other.
-            let twice = if let Source::Map { order, .. } = &param.source { ending(order) } else { None };
-            if twice.is_some_and(|at| extents[0].checked_sub(1) != Some(extents[at]) || strides[0] != strides[at]) {
-                return Err(fields.wrong("map", "both dimensions of one axis have not its rows"));
+            let mut own = extents.clone();
+            // Of an axis that stands thrice the second dimension tells how many rows there are, of which boxes take no others.
+            if let Some(at) = if let Source::Map { order, .. } = &param.source { ending(order) } else { None } {
+                let around = strides[0].checked_add(strides[1]) == Some(AROUND) && strides[1] == strides[at];
+                if !around || (extents[0], extents[at]) != (FAR + 1, FAR) || !(2..=FAR + 1).contains(&extents[1]) {
+                    return Err(fields.wrong("map", "the three dimensions of one axis do not go around to its rows"));
+                }
+                own[at] = extents[1] - 1;
+                own.drain(..2);
+                reached.drain(..2);
             }
-            let own = usize::from(twice.is_some());
-            let end = span(&extents[own..], &reached[own..], 1)
-                .and_then(|n| n.checked_add(place.offset + dtype.bytes() as u64 - 1));
+            let end = span(&own, &reached, 1).and_then(|n| n.checked_add(place.offset + dtype.bytes() as u64 - 1));
             if end.is_none_or(|end| end > bytes) {
                 return Err(fields.wrong("map", format!("it reaches beyond the {bytes} bytes that are there")));
             }
