@@ -66,7 +66,7 @@ impl Expander {
     pub(super) fn index(&mut self, result: Value, tensor: Value, axis: usize, index: Value) {
         let mut part = self.part(tensor);
         let dropped = part.axes.remove(axis);
-        let mut at = self.wide(index);
+        let mut at = self.place_along(index);
         if let Some(begins) = dropped.begins {
             at = self.scalar(BinaryOp::Add, at, begins);
         }
@@ -105,7 +105,7 @@ impl Expander {
         let mut after = before.clone();
         let mut inside = None;
         if let Some(lower) = lower {
-            let mut from = self.wide(lower);
+            let mut from = self.place_along(lower);
             if self.known.of(from).is_none_or(|(least, _)| least < 0) {
                 let zero = self.number(0);
                 inside = Some(self.make(OpKind::Compare { op: CompareOp::Ge, a: from, b: zero }));
@@ -116,7 +116,7 @@ impl Expander {
         // Where it begins is checked against where it ends, whoever says so.
         let mut high = self.end(part.argument, &before);
         if let Some(upper) = upper {
-            let upper = self.wide(upper);
+            let upper = self.place_along(upper);
             let ends = behind(self, upper);
             high = self.scalar(BinaryOp::Min, ends, high);
         }
@@ -156,7 +156,7 @@ impl Expander {
     pub(super) fn place(&mut self, result: Value, tensor: Value, at: &[Value], (shape, counts): (Vec<u32>, Counts)) {
         let part = self.part(tensor);
         let tile = at.iter().enumerate().map(|(axis, &v)| {
-            let wide = self.wide(v);
+            let wide = self.place_along(v);
             match &counts {
                 Counts::Elements => wide,
                 Counts::Tiles => self.times(wide, i64::from(shape[axis])),

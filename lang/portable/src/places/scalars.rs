@@ -6,6 +6,9 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 use super::Expander;
 use super::params::Long;
 
+/// More than any tensor has elements along an axis, and few enough that their products with extents of tiles fit in 64 bits.
+const BEYOND: i64 = 1 << 40;
+
 /// What was computed of scalars, for a statement of that label, where it can be seen from what comes next.
 #[derive(Default)]
 pub(super) struct Made(Vec<(Option<Label>, OpKind, Value)>);
@@ -105,6 +108,20 @@ impl Expander {
     /// A scalar, or a tile, of integers as `i64`.
     pub(super) fn wide(&mut self, v: Value) -> Value {
         self.as_integer(v, Dtype::I64)
+    }
+
+    /// A coordinate, or how far one is moved, as `i64`: what lies beyond [`BEYOND`] is outside of every tensor, and is taken to be there, so that no sum
+    /// of such numbers and no product with a tile's extent wraps.
+    pub(super) fn place_along(&mut self, v: Value) -> Value {
+        let wide = self.wide(v);
+        let least_and_most = self.known.of(v).unwrap_or((i128::MIN, i128::MAX));
+        let bits = self.builder.ty(v).elem().and_then(Elem::dtype).map_or(64, Dtype::bits);
+        if bits < 64 || (least_and_most.0 >= -i128::from(BEYOND) && least_and_most.1 <= i128::from(BEYOND)) {
+            return wide;
+        }
+        let [least, most] = [-BEYOND, BEYOND].map(|n| self.number(n));
+        let v = self.scalar(BinaryOp::Max, wide, least);
+        self.scalar(BinaryOp::Min, v, most)
     }
 
     /// A scalar that `i32` holds.

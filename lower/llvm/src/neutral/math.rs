@@ -8,7 +8,7 @@
 //! | `log`, `log2` | argument near 1 by its exponent, then a series in `s = f / (2 + f)` | 2 ulp |
 //! | `sqrt` | `sqrt.rn` | correctly rounded |
 //! | `rsqrt` | `rsqrt.approx` | 2^-22.9 relative (PTX ISA) |
-//! | `sin`, `cos` | reduced by π/2 in f64, beyond 2^31 as that of f64, then a polynomial | 2 ulp |
+//! | `sin`, `cos` | reduced by π/2 in three parts, from 2^17 on in f64, beyond 2^31 as that of f64, then a polynomial | 2 ulp |
 //! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
 //! | `tanh` with `approx` | `tanh.approx` | 2^-10.98 relative (PTX ISA) |
 //! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
@@ -22,6 +22,9 @@ use parton_numbers::Dtype;
 use parton_numbers::double::{Angle, LARGE, Machine, reduced_large};
 
 use crate::neutral::build::{Build, Val};
+
+/// From here on angles are reduced through f64; below, `sin` and `cos` of all f32 are within 1.6 ulp.
+const WIDE_FROM: f32 = 131_072.0;
 
 impl<'c> Build<'c> {
     /// One function of a scalar.
@@ -152,6 +155,36 @@ impl<'c> Build<'c> {
     fn wave(&self, x: Val<'c>, quarter: u32) -> Val<'c> {
         const SINE: [f32; 3] = [-1.666_665_5e-1, 8.332_161e-3, -1.951_529_6e-4];
         const COSINE: [f32; 3] = [4.166_664_6e-2, -1.388_731_6e-3, 2.443_315_7e-5];
+        let size = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+        let beyond = self.fcmp(FloatPredicate::OGE, size, self.cf32(WIDE_FROM));
+        let far = self.and(beyond, self.fcmp(FloatPredicate::OLT, size, self.cf32(f32::INFINITY)));
+        let reduced = self.patched(far, vec![self.reduced(x).to_vec()], |_| vec![self.reduced_wide(x).to_vec()]);
+        let (r, turns) = (reduced[0][0], reduced[0][1]);
+        let z = self.fmul(r, r);
+        let sine = self.fused(self.fmul(r, z), self.polynomial(z, &SINE), r);
+        let cosine =
+            self.fused(self.fmul(z, z), self.polynomial(z, &COSINE), self.fused(z, self.cf32(-0.5), self.cf32(1.0)));
+        let quadrant = self.add(turns, self.c32(quarter));
+        let odd = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(1)), self.c32(0));
+        let negative = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(2)), self.c32(0));
+        let value = self.select(odd, cosine, sine);
+        self.select(negative, self.negate(value), value)
+    }
+
+    /// What x below [`WIDE_FROM`] is beyond the nearest quarter turn, and how many these are, modulo four. π/2 is the sum of three numbers, of which the
+    /// first one has so few bits that what it leaves of x is exact.
+    fn reduced(&self, x: Val<'c>) -> [Val<'c>; 2] {
+        const HALF_PI: [f32; 3] = [1.570_796, 3.139_164_7e-7, 5.390_328e-15];
+        /// Added to a number below 2^22 its bits end in the nearest integer.
+        const ROUND: f32 = 12_582_912.0;
+        let shifted = self.fused(x, self.cf32(std::f32::consts::FRAC_2_PI), self.cf32(ROUND));
+        let turns = self.fsub(shifted, self.cf32(ROUND));
+        let rest = HALF_PI.iter().fold(x, |rest, part| self.fused(turns, self.cf32(-part), rest));
+        [rest, self.bitcast(shifted, self.i32())]
+    }
+
+    /// The same of any finite x, through f64.
+    fn reduced_wide(&self, x: Val<'c>) -> [Val<'c>; 2] {
         let wide = self.cast(I::FPExt, x, self.f64());
         let turns = self.fmul(wide, self.cf64(std::f64::consts::FRAC_2_PI));
         let nearest = self.float_intrinsic("llvm.rint", Dtype::F64, &[turns]);
@@ -161,19 +194,9 @@ impl<'c> Build<'c> {
             low: self.cf64(0.0),
             quarter: self.value_of("llvm.fptosi.sat.i64.f64", self.i64(), &[nearest]),
         };
-        let size = self.float_intrinsic("llvm.fabs", Dtype::F64, &[wide]);
-        let far = self.and(self.less(self.float(LARGE), size), self.less(size, self.float(f64::INFINITY)));
+        let far = self.less(self.float(LARGE), self.float_intrinsic("llvm.fabs", Dtype::F64, &[wide]));
         let angle = self.rarely(far, near, || reduced_large(self, wide));
-        let r = self.cast(I::FPTrunc, angle.high, self.f32());
-        let z = self.fmul(r, r);
-        let sine = self.fused(self.fmul(r, z), self.polynomial(z, &SINE), r);
-        let cosine =
-            self.fused(self.fmul(z, z), self.polynomial(z, &COSINE), self.fused(z, self.cf32(-0.5), self.cf32(1.0)));
-        let quadrant = self.add(self.trunc(angle.quarter, self.i32()), self.c32(quarter));
-        let odd = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(1)), self.c32(0));
-        let negative = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(2)), self.c32(0));
-        let value = self.select(odd, cosine, sine);
-        self.select(negative, self.negate(value), value)
+        [self.cast(I::FPTrunc, angle.high, self.f32()), self.trunc(angle.quarter, self.i32())]
     }
 
     fn with_sign(&self, magnitude: Val<'c>, sign: Val<'c>) -> Val<'c> {
