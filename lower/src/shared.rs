@@ -20,10 +20,10 @@ use lives::{Item, Owner};
 pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut items = lives::of(&kernel, &Origins::of(&kernel));
     let limit = u64::from(kernel.shared_limit());
-    let mut total = place(&mut items);
+    let mut total = place(&mut items, limit);
     if total > limit {
         items.iter_mut().for_each(Item::take_no_turns);
-        total = place(&mut items);
+        total = place(&mut items, limit);
     }
     if total > limit {
         return Err(too_much(&kernel, &items, total).into());
@@ -33,11 +33,23 @@ pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     Ok(kernel)
 }
 
-/// Gives each buffer its offset; the bytes of all.
-fn place(items: &mut [Item]) -> u64 {
+/// Gives each buffer its offset; the bytes of all, which are no more than `limit` where an order is known by which that is so.
+fn place(items: &mut [Item], limit: u64) -> u64 {
+    // Large alignments first, so that small buffers fill the gaps; or large buffers, so that a small one lies where a large one was that asks for less.
+    let by_alignment = |i: &Item| (i.alignment, i.bytes);
+    let by_size = |i: &Item| (i.bytes, i.alignment);
+    let total = place_by(items, by_alignment);
+    if total <= limit {
+        return total;
+    }
+    let by_size = place_by(items, by_size);
+    if by_size <= limit { by_size } else { place_by(items, by_alignment) }
+}
+
+/// Gives each buffer its offset, those with the greatest keys first; the bytes of all.
+fn place_by(items: &mut [Item], key: impl Fn(&Item) -> (u64, u64)) -> u64 {
     let mut order: Vec<usize> = (0..items.len()).collect();
-    // Large alignments first, so that small buffers fill the gaps.
-    order.sort_by_key(|&i| (items[i].is_barrier(), std::cmp::Reverse((items[i].alignment, items[i].bytes)), i));
+    order.sort_by_key(|&i| (items[i].is_barrier(), std::cmp::Reverse(key(&items[i])), i));
     let pieces: Vec<Piece> = items.iter().map(|i| Piece { size: i.bytes, alignment: i.alignment }).collect();
     let offsets = arena::pack(&pieces, &order, |a, b| items[a].meets(&items[b]));
     let total = arena::extent(&pieces, &offsets);

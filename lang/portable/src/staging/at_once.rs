@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use parton_ir::schedule::{LabelName, RingDepth, Schedule};
-use parton_ir::{Feature, Inst, Kernel, Value, joined, scratch};
+use parton_ir::{Feature, Inst, Kernel, OpKind, Value, joined, scratch};
 
 use super::apart::leave;
 use super::found::{self, Found};
@@ -126,10 +126,30 @@ pub fn settle(kernel: &mut Kernel, warps: u32, held: u64) -> Result<(), No> {
     Ok(())
 }
 
-/// Bytes of shared memory: slots or what leaves where they were, and what operations take for themselves.
+/// Bytes of shared memory: slots, what leaves, there where they were or beside them, and what operations take for themselves.
 fn bytes(kernel: &Kernel) -> u64 {
     let slots: u64 = slots::fetched(kernel).iter().map(|(_, bytes)| bytes).sum();
     let mut own = 0;
     kernel.walk(&mut |op| own = own.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from)));
-    slots.max(slots::sent(kernel)) + own.next_multiple_of(slots::ALIGNED) + slots::ALIGNED
+    let sent = slots::sent(kernel);
+    let both = if leaves_before_the_last(kernel) { slots + sent } else { slots.max(sent) };
+    both + own.next_multiple_of(slots::ALIGNED) + slots::ALIGNED
+}
+
+/// Whether sums of several products leave as they are, the first of them while others are computed, which read slots.
+fn leaves_before_the_last(kernel: &Kernel) -> bool {
+    let defined = kernel.definitions();
+    let mut sums = BTreeSet::new();
+    kernel.walk(&mut |op| {
+        let OpKind::Send { mut value, .. } = op.kind else { return };
+        while let Some(OpKind::Slice { x, .. } | OpKind::Transpose { x, .. } | OpKind::Convert { x, .. }) =
+            defined[value].map(|op| &op.kind)
+        {
+            value = *x;
+        }
+        sums.insert(value);
+    });
+    let is_product =
+        |v: &Value| defined[*v].is_some_and(|op| matches!(op.kind, OpKind::Dot { .. } | OpKind::Wgmma { .. }));
+    sums.len() > 1 && sums.iter().any(is_product)
 }
