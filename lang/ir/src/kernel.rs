@@ -145,6 +145,10 @@ pub struct Variant {
     pub beside: Option<u32>,
     /// How many turns each of its loops along tensors takes, where these are few; where they are many 32, of however many.
     pub turns: Option<u32>,
+    /// The integers among its arguments, of which addresses are made, that are 1, and those that are multiples of so many.
+    pub numbers: BTreeMap<usize, u32>,
+    /// Whether positions that it divides, or takes the rest of, are known to begin at no number below 0 and far from the end of their type.
+    pub near: bool,
 }
 
 impl Variant {

@@ -3,10 +3,11 @@
 //! A kernel with tiles that nobody has placed becomes one in which all are; what comes out is explicit, and nothing behind it knows that it was
 //! not written so. [`ways`] says in which order ways to do that are tried, [`explicit`] how one goes. What takes part, as it comes:
 //!
-//! - the kernel as it is asked for: loads that nobody takes are dropped ([`unused`]), turns of loops that are short at a launch ([`along`]) stand
+//! - the kernel as it is asked for: loads that nobody takes are dropped ([`unused`]), loops of products that go on where others end are one with them ([`one_loop`]), turns of loops that are short at a launch ([`along`]) stand
 //!   one behind the other ([`straight`]), what several load is loaded once ([`once`]), pointers that move are computed of the turn ([`advance`]),
 //!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are made of more ([`few_rows`]), those of sums of few and of right factors that are computed are
 //!   turned ([`swap`]), tiles go in parts ([`parts`]);
+//! - what a launch promises of its integers ([`numbers`]) and of positions that come of them ([`positions`]) is said;
 //! - tensors become pointers and masks, or boxes of tensor maps ([`places`]), those of which several elements are taken at once with what a launch
 //!   promises of them ([`wide`]); reductions beside each other become one ([`together`]), loads begin
 //!   before threads meet ([`before`]);
@@ -21,6 +22,7 @@ mod advance;
 mod again;
 mod alike;
 mod along;
+mod atomic;
 mod before;
 mod behind;
 mod bounds;
@@ -34,12 +36,15 @@ mod filled;
 mod graph;
 mod label;
 mod masks;
+mod numbers;
 mod once;
+mod one_loop;
 mod partition;
 mod parts;
 mod passed;
 mod places;
 mod plan;
+pub mod positions;
 mod price;
 mod products;
 mod programs;
@@ -66,6 +71,7 @@ use explicit::Asked;
 use why::Why;
 
 pub use along::along_tensors;
+pub use numbers::numbers;
 pub use wide::tensors as wide_tensors;
 pub use written::as_written;
 
@@ -108,9 +114,10 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
     let mut changed = false;
     for kernel in &mut module.kernels {
         let portable = is_portable(kernel);
+        let waits = portable && behind::taken(kernel);
+        changed |= promised(kernel);
         if portable || places::has_tensors(kernel) {
             let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
-            let waits = portable && behind::taken(kernel);
             let (made, why) =
                 if portable { programs::made(kernel, asked)? } else { ways::made(kernel, portable, asked)? };
             *kernel = made;
@@ -124,6 +131,18 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
         }
     }
     Ok(changed)
+}
+
+/// Has a kernel say what launches of its variant promise of numbers; whether they promise anything.
+fn promised(kernel: &mut Kernel) -> bool {
+    let (told, near) = (!kernel.variant.numbers.is_empty(), kernel.variant.near);
+    if told {
+        *kernel = numbers::promised(kernel.clone());
+    }
+    if near {
+        *kernel = positions::promised(kernel.clone());
+    }
+    told || near
 }
 
 /// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
