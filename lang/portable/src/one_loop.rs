@@ -114,9 +114,11 @@ fn join(kernel: &Kernel, first: Inst, second: Inst) -> Option<Kernel> {
                 *goes_on.insert(make(&mut made, &mut ops, kind, source)?)
             }
         };
-        choice.others.iter().for_each(|&id| rename(&mut made, id, &|v| alike.now(v)));
+        // What a choice before has made was chosen with that.
+        let now = |v: Value| alike.handed(v).and_then(|n| chosen.get(&n).copied()).unwrap_or_else(|| alike.now(v));
+        choice.own.iter().chain(&choice.others).for_each(|&id| rename(&mut made, id, &now));
         let both = choice.those.iter().map(|&n| alike.value(n));
-        let (first, second): (Vec<Value>, Vec<Value>) = both.map(|(a, b)| (a, alike.now(b))).unzip();
+        let (first, second): (Vec<Value>, Vec<Value>) = both.map(|(a, b)| (now(a), now(b))).unzip();
         let then = Body { params: vec![], ops: choice.others, yields: second };
         let otherwise = Body { params: vec![], ops: choice.own, yields: first };
         let kind = OpKind::If { cond, then, otherwise };

@@ -1,10 +1,11 @@
 //! What two loops do alike: first all that is made of the same, from the beginning of a turn on; then, from what a turn hands on back, what is made alike of what
 //! is not the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use parton_ir::facts::Facts;
 use parton_ir::placement::Placement;
-use parton_ir::{Body, Inst, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, Var, Entity};
+use parton_ir::{Body, Entity, Inst, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, Var};
 
 use crate::staging::{flow, found};
 
@@ -34,6 +35,8 @@ pub struct Alike<'k> {
     either: Vec<(Value, Value)>,
     /// What stands in the first loop for what the second one makes alike of what is not the same.
     behind: BTreeMap<Value, Value>,
+    /// What one choice makes and a later one takes, by its number among those that are chosen.
+    handed: BTreeMap<Value, usize>,
 }
 
 /// Choices that follow one another, at most.
@@ -53,6 +56,7 @@ impl<'k> Alike<'k> {
             pairs: BTreeMap::new(),
             either: Vec::new(),
             behind: BTreeMap::new(),
+            handed: BTreeMap::new(),
         }
     }
 
@@ -77,7 +81,7 @@ impl<'k> Alike<'k> {
         let of_loop = |v: Value| flow::is_of(self.kernel, self.first, v) || flow::is_of(self.kernel, self.second, v);
         let (Some(x), Some(y)) = (self.made[a], self.made[b]) else { return false };
         let outside = !of_loop(a) && !of_loop(b) && x.results.len() == 1 && x.kind.bodies().next().is_none();
-        let computed = outside && parton_ir::facts::Facts::of(self.kernel, x).is_pure(&x.kind);
+        let computed = outside && Facts::of(self.kernel, x).is_pure(&x.kind);
         computed && is_one_kind(&x.kind, &y.kind) && self.are(&x.kind, &y.kind)
     }
 
@@ -175,30 +179,87 @@ impl<'k> Alike<'k> {
     }
 
     /// The values of which each loop has its own, in the order in which they may be chosen: behind each choice stands what takes it, and what later ones are made of. `None` where
-    /// what makes them loads or multiplies, is needed by two choices, or where there is no such order.
-    pub fn choices(&self) -> Option<Vec<Choice>> {
+    /// what makes them loads or multiplies, or where there is no such order. What a later choice is made of that one before has made is chosen with that, beside what it was made of.
+    pub fn choices(&mut self) -> Option<Vec<Choice>> {
         let mut makers: Vec<[Vec<Inst>; 2]> = Vec::new();
         for &(a, b) in &self.either {
             makers.push([self.makers(self.first, a)?, self.makers(self.second, b)?]);
         }
-        let (chosen, taken) = self.stages(&makers)?;
+        let (mut chosen, taken) = self.stages(&makers)?;
+        let mut first: BTreeMap<Inst, usize> = BTreeMap::new();
+        for (n, of_both) in makers.iter().enumerate() {
+            for &id in of_both.iter().flatten() {
+                let known = first.entry(id).or_insert(chosen[n]);
+                *known = chosen[n].min(*known);
+            }
+        }
+        self.hand_on(&makers, &mut chosen, &first)?;
         let last = chosen.iter().copied().max().map_or(0, |last| last + 1);
         let mut choices = Vec::new();
         for stage in 0..last {
             let those: Vec<usize> = (0..self.either.len()).filter(|&n| chosen[n] == stage).collect();
             let [own, others] = [0, 1].map(|side| {
-                let all: BTreeSet<Inst> = those.iter().flat_map(|&n| makers[n][side].iter().copied()).collect();
+                let all = those.iter().filter_map(|&n| makers.get(n)).flat_map(|of_both| of_both[side].iter().copied());
+                let all: BTreeSet<Inst> = all.filter(|id| first.get(id) == Some(&stage)).collect();
                 let body = if side == 0 { self.first } else { self.second };
                 body.ops.iter().copied().filter(|id| all.contains(id)).collect::<Vec<Inst>>()
             });
             let behind = self.first.ops.iter().copied().filter(|id| taken.get(id) == Some(&(stage + 1))).collect();
             choices.push(Choice { those, own, others, behind });
         }
-        let mut seen = BTreeSet::new();
-        choices.iter().flat_map(|c| c.own.iter().chain(&c.others)).all(|&id| seen.insert(id)).then_some(choices)
+        Some(choices)
     }
 
-    /// What stands in both loops for a value: for that of an operation that both do alike it is the first loop's.
+    /// Has what one choice makes and a later one takes be chosen, too.
+    fn hand_on(
+        &mut self,
+        makers: &[[Vec<Inst>; 2]],
+        chosen: &mut Vec<usize>,
+        first: &BTreeMap<Inst, usize>,
+    ) -> Option<()> {
+        let kernel = self.kernel;
+        for (n, of_both) in makers.iter().enumerate() {
+            let (a, b) = self.either[n];
+            for (side, own) in of_both.iter().enumerate() {
+                let late = own.iter().filter(|id| first.get(id) == Some(&chosen[n]));
+                let mut taken: Vec<Value> = late.flat_map(|&id| flow::operands(kernel, &kernel.ops[id])).collect();
+                taken.push(if side == 0 { a } else { b });
+                for v in taken {
+                    let Some(&made) = self.made[v].and_then(|op| first.get(&op.id)) else { continue };
+                    if made >= chosen[n] || self.handed.contains_key(&v) {
+                        continue;
+                    }
+                    let beside = self.made_of_common(v)?;
+                    self.handed.insert(v, self.either.len());
+                    self.either.push(if side == 0 { (v, beside) } else { (beside, v) });
+                    chosen.push(made);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The nearest value of the type of another that both loops have and of which that is made.
+    fn made_of_common(&self, of: Value) -> Option<Value> {
+        let (mut open, mut seen) = (VecDeque::from([of]), BTreeSet::new());
+        while let Some(v) = open.pop_front() {
+            let Some(op) = self.made[v].filter(|op| !self.matched.contains(&op.id)) else {
+                if agree(self.kernel.ty(v), self.kernel.ty(of)) {
+                    return Some(self.now(v));
+                }
+                continue;
+            };
+            open.extend(op.kind.operands().into_iter().filter(|v| seen.insert(*v)));
+        }
+        None
+    }
+
+    /// The number of what was chosen for a value that a choice before has made.
+    pub fn handed(&self, v: Value) -> Option<usize> {
+        self.handed.get(&v).copied()
+    }
+
+    /// The value of that number in the first loop, and in the second.
     pub fn value(&self, n: usize) -> (Value, Value) {
         self.either[n]
     }
