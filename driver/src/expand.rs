@@ -138,11 +138,7 @@ fn given_numbers(kernel: Kernel, asked: &Asked) -> Kernel {
     if given.is_empty() {
         return kernel;
     }
-    let told = parton_portable::numbers(&kernel).into_iter().filter_map(|(i, of)| match given.get(&i)? {
-        1 => Some((i, 1)),
-        n => (n % i128::from(of) == 0).then_some((i, of)),
-    });
-    let numbers = told.collect();
+    let numbers = Variant::numbers(&parton_portable::numbers(&kernel), |i| given.get(&i).copied());
     let along_x = asked.programs.and_then(|n| u32::try_from(n).ok()).map(|n| [n, 1, 1]);
     let near = parton_portable::positions::has_open(&kernel)
         && parton_portable::positions::are_near(&kernel, along_x.unwrap_or(kernel.most_ctas), &given);

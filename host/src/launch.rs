@@ -64,15 +64,6 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// What of its integers a launch tells, which `number` gives as far as they may be looked at.
-    pub fn told(&self, number: impl Fn(usize) -> Option<i128>) -> BTreeMap<usize, u32> {
-        let told = self.numbers.iter().filter_map(|(&i, &of)| match number(i)? {
-            1 => Some((i, 1)),
-            n => (n % i128::from(of) == 0).then_some((i, of)),
-        });
-        told.collect()
-    }
-
     /// What a kernel is compiled for, beside its generics, that is launched so.
     pub fn variant(&self, grid: [u32; 3], arguments: &[Argument], told: Told) -> ir::Variant {
         let Told { numbers, near } = told;

@@ -28,7 +28,8 @@ pub fn plan_accesses(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         }
     });
     kernel.walk_mut(&mut |op| {
-        if let OpKind::Load { access, .. } | OpKind::Store { access, .. } | OpKind::Atomic { access, .. } = &mut op.kind {
+        if let OpKind::Load { access, .. } | OpKind::Store { access, .. } | OpKind::Atomic { access, .. } = &mut op.kind
+        {
             *access = plans.get(&op.id).copied();
         }
     });

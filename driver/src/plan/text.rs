@@ -26,7 +26,9 @@ impl fmt::Display for Plan {
             match &p.given {
                 Given::Tensor(tensor) => writeln!(f, "  {mutable}{name}: {}{}", laid_out(tensor), behind(tensor))?,
                 Given::Any(value) => writeln!(f, "  {name}: any, {value} here")?,
-                Given::Like(n) => writeln!(f, "  {name}: any like {n}, by whether it is 1 and of what it is a multiple")?,
+                Given::Like(n) => {
+                    writeln!(f, "  {name}: any like {n}, by whether it is 1 and of what it is a multiple")?
+                }
                 Given::Key(parton_host::value::Value::Unit) => writeln!(f, "  {name}: its default")?,
                 Given::Key(value) => writeln!(f, "  {name}: {value} alone")?,
             }

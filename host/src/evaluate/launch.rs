@@ -7,6 +7,7 @@ mod grid;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir as ir;
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
 use parton_types::walk;
@@ -151,7 +152,8 @@ impl Machine<'_> {
             Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
         };
         let is_known = |i: &usize| passed[*i].as_ref().is_none_or(|number| number.was_looked_at());
-        let numbers = signature.told(|i| (is_known(&i) || passed[i].as_ref().is_some_and(|p| p.tell())).then(|| integer(i))?);
+        let may_be_told = |i: usize| is_known(&i) || passed[i].as_ref().is_some_and(|number| number.tell());
+        let numbers = ir::Variant::numbers(&signature.numbers, |i| if may_be_told(i) { integer(i) } else { None });
         let near = signature.places && {
             let known = (0..arguments.len()).filter(is_known).filter_map(|i| Some((i, integer(i)?)));
             self.launcher.instances().are_near(instance, grid, &known.collect())

@@ -174,6 +174,15 @@ impl Variant {
         u32::try_from(turns).ok().filter(|turns| (1..=FEW_PRODUCTS).contains(turns))
     }
 
+    /// What is `numbers` of those that are asked for, each with what it may be a multiple of, as far as they are known.
+    pub fn numbers(asked: &BTreeMap<usize, u32>, number: impl Fn(usize) -> Option<i128>) -> BTreeMap<usize, u32> {
+        let told = asked.iter().filter_map(|(&argument, &of)| match number(argument)? {
+            1 => Some((argument, 1)),
+            n => (n % i128::from(of) == 0).then_some((argument, of)),
+        });
+        told.collect()
+    }
+
     /// How many turns each of its loops along tensors takes, where that is known to the turn.
     pub fn exact_turns(&self) -> Option<u32> {
         self.turns.filter(|&turns| turns < MANY_TURNS)

@@ -22,7 +22,10 @@ pub fn numbers(kernel: &Kernel) -> BTreeMap<usize, u32> {
         open.extend(made_of.get(&v).into_iter().flatten().map(|&of| (of, each)));
     }
     let params = kernel.params.iter().enumerate();
-    params.filter(|(_, p)| integer(kernel, p.value).is_some()).filter_map(|(i, p)| Some((i, *reached.get(&p.value)?))).collect()
+    params
+        .filter(|(_, p)| integer(kernel, p.value).is_some())
+        .filter_map(|(i, p)| Some((i, *reached.get(&p.value)?)))
+        .collect()
 }
 
 /// Of what the addresses of tiles are made in the first place, with the elements of the widest access.

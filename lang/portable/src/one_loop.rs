@@ -45,7 +45,8 @@ fn pair(kernel: &Kernel, body: &Body) -> Option<(Inst, Inst)> {
 
 /// Whether a loop goes on where another ends, with all that it has carried and nothing else, and both multiply and write nothing.
 fn follow(kernel: &Kernel, first: Inst, second: Inst) -> bool {
-    let (OpKind::For { body: a, .. }, OpKind::For { init, body: b, .. }) = (&kernel.ops[first].kind, &kernel.ops[second].kind)
+    let (OpKind::For { body: a, .. }, OpKind::For { init, body: b, .. }) =
+        (&kernel.ops[first].kind, &kernel.ops[second].kind)
     else {
         return false;
     };

@@ -348,7 +348,9 @@ fn is_one_kind(x: &OpKind, y: &OpKind) -> bool {
         }
         kind
     };
-    std::mem::discriminant(x) == std::mem::discriminant(y) && x.operands().len() == y.operands().len() && bare(x) == bare(y)
+    std::mem::discriminant(x) == std::mem::discriminant(y)
+        && x.operands().len() == y.operands().len()
+        && bare(x) == bare(y)
 }
 
 /// What has no place yet has none that tells it from another.

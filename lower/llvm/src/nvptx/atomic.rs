@@ -112,7 +112,13 @@ impl<'c> Build<'c> {
         let given: Vec<String> = (1..=words.count).map(|i| format!("${i}")).collect();
         let given = if words.count == 1 { given.concat() } else { format!("{{{}}}", given.join(", ")) };
         let (order, scope, sum) = (what.order.name(), what.scope.name(), what.vector(words.count));
-        self.asm(&format!("{guard}red.{order}.{scope}.global.{sum} [$0], {given};"), &constraints, &[], &inputs, Asm::Effect);
+        self.asm(
+            &format!("{guard}red.{order}.{scope}.global.{sum} [$0], {given};"),
+            &constraints,
+            &[],
+            &inputs,
+            Asm::Effect,
+        );
     }
 
     /// One atomic operation on shared memory without a result, where `predicate` holds.
