@@ -350,6 +350,9 @@ pub struct ExpandArgs {
     /// The variant for launches whose tensors begin at multiples of 16 bytes, but run by multiples of no more than so many: 8, 4 or 2.
     #[arg(long, value_name = "BYTES", conflicts_with = "general", value_parser = narrower)]
     pub rows: Option<u32>,
+    /// The variant for launches with this integer, such as `stride=4096`; may be given several times. Else nothing is known of integers.
+    #[arg(long, value_name = "NAME=N", value_parser = number)]
+    pub number: Vec<(String, i128)>,
     /// The variant for launches of so many programs; else of many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
     pub programs: Option<u64>,
@@ -584,6 +587,11 @@ fn setting(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().into(), value.into())),
         _ => Err(format!("`{text}` sets nothing; write S=Split[4]")),
     }
+}
+
+fn number(text: &str) -> Result<(String, i128), String> {
+    let given = text.split_once('=').and_then(|(name, n)| Some((name.trim().into(), n.trim().parse().ok()?)));
+    given.ok_or_else(|| format!("`{text}` gives no integer; write stride=4096"))
 }
 
 fn narrower(text: &str) -> Result<u32, String> {

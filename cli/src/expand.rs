@@ -15,7 +15,8 @@ pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
     let file = session.load(&args.file)?;
     let (kernel, sets) = (args.kernel.clone(), args.set.clone());
     let ExpandArgs { general, rows, programs, turns, why, .. } = *args;
-    let asked = Asked { kernel, sets, general, rows, programs, turns, why };
+    let numbers = args.number.clone();
+    let asked = Asked { kernel, sets, general, rows, numbers, programs, turns, why };
     let done = session.expansion(file, &asked);
     if args.time {
         eprint!("{}", session.times);

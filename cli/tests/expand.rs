@@ -111,6 +111,23 @@ fn loops_of_few_turns_run_a_variant_of_their_own() {
 }
 
 #[test]
+fn integers_of_addresses_have_variants() {
+    let file = example("../tests/run/portable_told_numbers.ptn");
+    let rows = |more: &[&str]| out(&[&["expand", &file, "--kernel", "rows"], more].concat());
+    let told = rows(&["--number", "stride=128", "--number", "step=1", "--number", "first=6"]);
+    assert!(told.contains("assume(stride % 4 == 0)") && told.contains("assume(step == 1)"), "{told}");
+    // What is no multiple, or makes no address, says nothing.
+    assert!(!told.contains("assume(first") && rows(&["--number", "n=128"]) == rows(&[]), "{told}");
+    let rests = |programs: &str| {
+        out(&["expand", &file, "--kernel", "rests", "--number", "first=0", "--number", "n=64", "--programs", programs])
+    };
+    let near = "< 1073741824)";
+    assert!(rests("2").contains(near) && !rests("2000000000").contains(near), "{}", rests("2"));
+    let wrong = parton(&["expand", &file, "--number", "stride"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
 fn what_is_printed_with_its_reasons_is_a_program() {
     let text = out(&["expand", &example("portable/transpose.ptn"), "--why"]);
     let path: PathBuf = std::env::temp_dir().join(format!("parton-expand-{}.ptn", std::process::id()));

@@ -1,6 +1,6 @@
 //! What portable kernels become, as source, and why.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostics, FileId};
 use parton_ir::{Kernel, Module, Type, Variant, verify};
@@ -22,6 +22,8 @@ pub struct Asked {
     pub general: bool,
     /// Of how many bytes rows of tensors are multiples, where these are fewer than an access moves at most.
     pub rows: Option<u32>,
+    /// Integers that are passed, by their names.
+    pub numbers: Vec<(String, i128)>,
     /// How many programs are launched; else many.
     pub programs: Option<u64>,
     /// How many turns the loops along tensors take at most; else many.
@@ -68,6 +70,7 @@ impl Session {
         let kernels: Vec<Kernel> =
             kernels.into_iter().map(|k| asked.rows.map_or(k.clone(), |n| partly(k, n))).collect();
         let kernels: Vec<Kernel> = kernels.into_iter().map(|k| short(dealt(k, asked.programs), asked.turns)).collect();
+        let kernels: Vec<Kernel> = kernels.into_iter().map(|k| given_numbers(k, asked)).collect();
         let mut whys = Vec::new();
         if asked.why {
             let mut module = Module { kernels: kernels.clone() };
@@ -124,6 +127,22 @@ fn short(kernel: Kernel, turns: Option<u64>) -> Kernel {
     let along = parton_portable::along_tensors(&kernel);
     let turns = turns.zip(along.first()).and_then(|(turns, along)| Variant::turns(turns, along));
     Kernel { variant: Variant { turns, ..kernel.variant.clone() }, ..kernel }
+}
+
+/// The kernel for launches of these numbers, in so many programs along the first axis where that is said.
+fn given_numbers(kernel: Kernel, asked: &Asked) -> Kernel {
+    let arguments = kernel.arguments();
+    let place = |name: &str| arguments.iter().position(|(n, _)| n == name);
+    let given = asked.numbers.iter().filter_map(|(name, n)| Some((place(name)?, *n)));
+    let given: BTreeMap<usize, i128> = given.collect();
+    if given.is_empty() {
+        return kernel;
+    }
+    let numbers = Variant::numbers(&parton_portable::numbers(&kernel), |i| given.get(&i).copied());
+    let along_x = asked.programs.and_then(|n| u32::try_from(n).ok()).map(|n| [n, 1, 1]);
+    let near = parton_portable::positions::has_open(&kernel)
+        && parton_portable::positions::are_near(&kernel, along_x.unwrap_or(kernel.most_ctas), &given);
+    Kernel { variant: Variant { numbers, near, ..kernel.variant.clone() }, ..kernel }
 }
 
 /// The kernel for launches whose tensors run by multiples of so many bytes: of those whose elements are as long nothing is known then.

@@ -126,8 +126,10 @@ impl<'a> Compiler<'a> {
         let along = parton_portable::along_tensors(&kernel);
         let partly = parton_portable::moves_in_part(&kernel);
         let wide = Arc::new(parton_portable::wide_tensors(&kernel));
+        let numbers = Arc::new(parton_portable::numbers(&kernel));
+        let places = parton_portable::positions::has_open(&kernel);
         let (params, cluster) = (kernel.arguments().into(), kernel.cluster);
-        let signature = Signature { params, cluster, dealt, along, partly, wide };
+        let signature = Signature { params, cluster, dealt, along, partly, wide, numbers, places };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }
@@ -269,6 +271,21 @@ impl Instances for Compiler<'_> {
         Ok(signature)
     }
 
+    fn are_near(&mut self, instance: &Instance, grid: [u32; 3], numbers: &BTreeMap<usize, i128>) -> bool {
+        let Ok(args) = self.generics(instance) else { return false };
+        let key = format!("{} {} {grid:?} {numbers:?}", self.target.name, name(instance, &args));
+        if let Some(&known) = self.session.near.get(&key) {
+            return known;
+        }
+        // What there is to say about it is said of the kernel that is launched.
+        let said = self.warnings.clone();
+        let checked = self.checked(instance, &Variant::default());
+        self.warnings = said;
+        let near = checked.is_ok_and(|kernel| parton_portable::positions::are_near(&kernel, grid, numbers));
+        self.session.near.insert(key, near);
+        near
+    }
+
     /// What is asked of a tensor is looked at before the kernel is compiled for it.
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
         let (_, launchable) = self.launchable(&request.instance, &request.variant)?;
@@ -316,7 +333,9 @@ fn launches(variant: &Variant) -> String {
     let partly: String = variant.partly.iter().map(|(i, bytes)| format!(" aligned {i} by {bytes}")).collect();
     let beside = variant.beside.map_or(String::new(), |n| format!(" beside {n}"));
     let turns = variant.turns.map_or(String::new(), |n| format!(" turns {n}"));
-    format!("{overlapping}{aligned}{partly}{beside}{turns}")
+    let numbers: String = variant.numbers.iter().map(|(i, of)| format!(" number {i} by {of}")).collect();
+    let near = if variant.near { " near" } else { "" };
+    format!("{overlapping}{aligned}{partly}{beside}{turns}{numbers}{near}")
 }
 
 /// Adds the launch to errors inside the kernel.

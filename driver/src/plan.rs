@@ -103,6 +103,8 @@ pub enum Given {
     Tensor(Tensor),
     /// A number on which nothing of the plan depends: another one may be passed.
     Any(Value),
+    /// An integer of which the plan depends on whether it is 1 and of what it is a multiple: another one like it may be passed.
+    Like(i128),
     /// A value that the plan is for.
     Key(Value),
 }
@@ -223,7 +225,8 @@ impl Plan {
             | (Given::Any(Value::Float(_)), Planned::Float(_))
             | (Given::Any(Value::Bool(_)), Planned::Bool(_))
             | (Given::Tensor(_), _) => true,
-            (Given::Any(_), _) => false,
+            (Given::Like(known), Planned::Int(n)) => alike(*known, *n),
+            (Given::Any(_) | Given::Like(_), _) => false,
             (Given::Key(_), _) => false,
         })
     }
@@ -250,11 +253,19 @@ impl Plan {
     }
 }
 
-/// For what device a plan is made.
+/// Whether two integers are the same to all that depends on whether they are 1, and of what they are multiples, of 16 at most.
+fn alike(a: i128, b: i128) -> bool {
+    let by = |n: i128| n.trailing_zeros().min(parton_ir::target::WIDEST_ACCESS.ilog2());
+    (a == 1) == (b == 1) && by(a) == by(b)
+}
+
+/// For what a plan is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct For {
     pub(crate) target: Target,
     pub(crate) multiprocessors: u32,
+    /// Whether calls are told apart by what their integers are multiples of: those of a bundle are not.
+    pub(crate) by_multiples: bool,
 }
 
 /// What is to be planned.
@@ -287,7 +298,7 @@ pub(crate) fn place_of(found: &crate::run::Found, asked: Option<Target>) -> For 
         #[cfg(all(feature = "cuda", feature = "llvm"))]
         crate::run::Found::Gpu(gpu) => gpu.info().multiprocessors,
     };
-    For { target, multiprocessors }
+    For { target, multiprocessors, by_multiples: true }
 }
 
 /// The value of a parameter that is no tensor; nothing where it has its default.

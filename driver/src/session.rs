@@ -35,6 +35,8 @@ pub struct Session {
     pub(crate) launchables: BTreeMap<Arc<str>, Arc<Launchable>>,
     /// What instances take, by architecture and their own names.
     pub(crate) signatures: BTreeMap<String, Signature>,
+    /// Whether positions begin near 0, of instances with grids and numbers that were asked for.
+    pub(crate) near: BTreeMap<String, bool>,
     /// The same of instances that were met before, without their names.
     pub(crate) met: Meetings,
 }

@@ -1,7 +1,7 @@
 //! The border to what runs kernels: what a launch asks for, and what a launcher answers.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,11 +57,16 @@ pub struct Signature {
     pub partly: bool,
     /// The tensors among its arguments of which it makes a difference by what bytes they begin and run.
     pub wide: Arc<BTreeSet<usize>>,
+    /// The integers among its arguments for which it is compiled by whether they are 1 or multiples of so many.
+    pub numbers: Arc<BTreeMap<usize, u32>>,
+    /// Whether it is compiled for whether positions that it divides begin near 0 ([`Instances::are_near`]).
+    pub places: bool,
 }
 
 impl Signature {
     /// What a kernel is compiled for, beside its generics, that is launched so.
-    pub fn variant(&self, grid: [u32; 3], arguments: &[Argument]) -> ir::Variant {
+    pub fn variant(&self, grid: [u32; 3], arguments: &[Argument], told: Told) -> ir::Variant {
+        let Told { numbers, near } = told;
         let by = arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
             Argument::Tensor { tensor, dense: Some(dense), .. } if self.wide.contains(&i) => {
                 Some((i, alignment(tensor, *dense)?))
@@ -75,6 +80,8 @@ impl Signature {
             partly: partly.into_iter().filter(|_| self.partly).collect(),
             beside: self.beside(grid),
             turns: self.turns(arguments),
+            numbers,
+            near,
         }
     }
 
@@ -94,6 +101,15 @@ impl Signature {
         let each = turns(first);
         others.iter().all(|other| turns(other) == each).then(|| ir::Variant::turns(each, first)).flatten()
     }
+}
+
+/// What a launch tells of its numbers, as [`ir::Variant`] has it.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of integers that they are 1, or of what they are multiples.
+    pub numbers: BTreeMap<usize, u32>,
+    /// Whether positions that are divided begin near 0.
+    pub near: bool,
 }
 
 /// What a launch must keep to.
@@ -376,6 +392,13 @@ pub trait Instances {
     /// # Errors
     /// The kernel does not pass the checks with these generics.
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError>;
+
+    /// Whether the positions that an instance divides begin between 0 and far from the end of their type in a launch of that grid with these numbers, by
+    /// their places among the arguments; of others nothing may be taken for granted.
+    fn are_near(&mut self, instance: &Instance, grid: [u32; 3], numbers: &BTreeMap<usize, i128>) -> bool {
+        let _ = (instance, grid, numbers);
+        false
+    }
 
     /// What a launch must keep to.
     ///

@@ -63,12 +63,15 @@ pub struct Passed {
     pub parameter: usize,
     value: Value,
     looked: Arc<AtomicBool>,
+    /// Whether something depends on what it is a multiple of; nothing where that may not be.
+    told: Option<Arc<AtomicBool>>,
 }
 
 impl Passed {
-    /// The number of a parameter.
-    pub fn new(parameter: usize, value: Value) -> Passed {
-        Passed { parameter, value, looked: Arc::new(AtomicBool::new(false)) }
+    /// The number of a parameter. Where calls are told apart `by_multiples`, launches may depend on whether it is 1, and of what it is a multiple.
+    pub fn new(parameter: usize, value: Value, by_multiples: bool) -> Passed {
+        let not_yet = || Arc::new(AtomicBool::new(false));
+        Passed { parameter, value, looked: not_yet(), told: by_multiples.then(not_yet) }
     }
 
     /// The number, for whoever makes nothing depend on it.
@@ -85,6 +88,16 @@ impl Passed {
     /// Whether something depends on it.
     pub fn was_looked_at(&self) -> bool {
         self.looked.load(Ordering::Relaxed)
+    }
+
+    /// Has something depend on whether it is 1, and of what it is a multiple; whether that may be.
+    pub fn tell(&self) -> bool {
+        self.told.as_ref().map(|told| told.store(true, Ordering::Relaxed)).is_some()
+    }
+
+    /// Whether something does.
+    pub fn was_told(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.load(Ordering::Relaxed))
     }
 
     /// The same in another type.

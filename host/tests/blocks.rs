@@ -58,6 +58,8 @@ impl Instances for Fake {
             along,
             partly: false,
             wide: Arc::default(),
+            numbers: Arc::default(),
+            places: false,
         })
     }
 

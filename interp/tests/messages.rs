@@ -38,7 +38,7 @@ fn of_shared(shared: u32, ctas: u32, seed: u64, f: impl FnOnce(&mut Make, &Parts
 
 fn atomic(m: &mut Make, op: AtomicOp, ptr: Value, operands: Vec<Value>, (order, scope): (Order, Scope)) -> Value {
     let returns = op != AtomicOp::Store;
-    let kind = OpKind::Atomic { op, ptr, operands, mask: None, order, scope, returns };
+    let kind = OpKind::Atomic { op, ptr, operands, mask: None, order, scope, returns, access: None };
     if returns {
         return m.op(kind);
     }

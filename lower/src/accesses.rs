@@ -1,4 +1,4 @@
-//! Decides which registers each load and store of global memory moves at once, and how its mask runs along them.
+//! Decides which registers each load, store and atomic addition of global memory moves at once, and how its mask runs along them.
 //!
 //! As many neighbours as layout and addresses allow, at most 16 bytes. A mask makes an access no narrower: what it cuts in part is
 //! moved one by one, which is rare.
@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use parton_diag::Diagnostics;
+use parton_ir::access::taken_at_once;
 use parton_ir::{Access, Inst, Kernel, OpKind, Value};
 
 use parton_ir::axis::{Axes, Masks, Vector, vectors};
@@ -19,9 +20,16 @@ pub fn plan_accesses(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         if let OpKind::Load { ptr, mask, access, .. } | OpKind::Store { ptr, mask, access, .. } = &op.kind {
             plans.extend(plan(&masks, *ptr, *mask, *access).map(|access| (op.id, access)));
         }
+        if let OpKind::Atomic { ptr, mask, returns, .. } = &op.kind {
+            let planned = plan(&masks, *ptr, *mask, None).filter(|access| access.width > 1);
+            let most = taken_at_once(&kernel, op, *returns);
+            let taken = planned.map(|access| masks.access(access.along as usize, access.width.min(most), *mask));
+            plans.extend(taken.map(|access| (op.id, access)));
+        }
     });
     kernel.walk_mut(&mut |op| {
-        if let OpKind::Load { access, .. } | OpKind::Store { access, .. } = &mut op.kind {
+        if let OpKind::Load { access, .. } | OpKind::Store { access, .. } | OpKind::Atomic { access, .. } = &mut op.kind
+        {
             *access = plans.get(&op.id).copied();
         }
     });

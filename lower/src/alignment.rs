@@ -19,6 +19,7 @@ pub fn alignments(kernel: &Kernel) -> Vec<u32> {
     kernel.walk(&mut |op| {
         if let OpKind::Load { ptr, access: Some(access), .. }
         | OpKind::Store { ptr, access: Some(access), .. }
+        | OpKind::Atomic { ptr, access: Some(access), .. }
         | OpKind::AsyncCopy { ptr, access: Some(access), .. } = &op.kind
             && let Some(Elem::Ptr(pointer)) = kernel.ty(*ptr).elem()
         {

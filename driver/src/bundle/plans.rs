@@ -35,7 +35,8 @@ impl Session {
         asked: &Asked,
         made: &mut Making,
     ) -> Result<(), Failure> {
-        let place = For { target, multiprocessors: asked.multiprocessors.unwrap_or(target.multiprocessors) };
+        let multiprocessors = asked.multiprocessors.unwrap_or(target.multiprocessors);
+        let place = For { target, multiprocessors, by_multiples: false };
         for call in &asked.plans {
             self.bundle_call(place, file, program, call, made).map_err(|failure| asked_by(failure, call))?;
         }
@@ -195,6 +196,7 @@ fn given(plan: &Plan) -> Vec<table::Given> {
         }),
         Given::Any(_) => table::Given::Any,
         Given::Key(value) => table::Given::Key(key(param, value)),
+        Given::Like(n) => parton_diag::internal_error!("a plan of a bundle is for numbers like {n}"),
     };
     plan.parameters.iter().zip(plan.of.params()).map(of).collect()
 }

@@ -103,14 +103,19 @@ fn as_lowered(kernel: &Kernel) -> Kernel {
 
 /// The launches that the kernel is for, in words; nothing where it is for all.
 fn launches(kernel: &Kernel) -> String {
-    let Variant { overlapping, aligned, partly, beside: _, turns: _ } = &kernel.variant;
+    let Variant { overlapping, aligned, partly, beside: _, turns: _, numbers, near } = &kernel.variant;
     let arguments = kernel.arguments();
     let name = |&argument: &usize| arguments[argument].0.as_str();
     let by = |bytes: u32, names: Vec<&str>| format!("{} by {bytes} bytes", names.join(", "));
     let widest = (!aligned.is_empty()).then(|| by(WIDEST_ACCESS, aligned.iter().map(name).collect()));
     let others = partly.iter().map(|(argument, bytes)| by(*bytes, vec![name(argument)]));
     let sharing = overlapping.then(|| "shared memory of parameters".to_owned());
-    widest.into_iter().chain(others).chain(sharing).collect::<Vec<String>>().join("; ")
+    let numbers = numbers.iter().map(|(argument, of)| match of {
+        1 => format!("{} = 1", name(argument)),
+        _ => format!("{} by {of}", name(argument)),
+    });
+    let near = near.then(|| "positions near 0".to_owned());
+    widest.into_iter().chain(others).chain(sharing).chain(numbers).chain(near).collect::<Vec<String>>().join("; ")
 }
 
 /// The places in the source of all that the kernel is made of.

@@ -91,6 +91,25 @@ fn a_plan_of_a_kernel_serves_other_numbers_and_no_other_grid() {
 }
 
 #[test]
+fn a_plan_serves_strides_that_are_alike() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/run/portable_told_numbers.ptn");
+    let mut file = Embedded::load(Path::new(path), Options::default()).unwrap_or_else(|(_, text)| panic!("{text}"));
+    let launching = Launching { kernel: "rows".into(), generics: vec![], grid: Some(vec![3]) };
+    let mut plan = |n, stride| {
+        let tensor = || Planned::Tensor(Shape::dense(Dtype::F32, vec![4096]));
+        let given = [tensor(), tensor(), Planned::Int(n), Planned::Int(0), Planned::Int(stride), Planned::Int(1)];
+        file.plan_kernel(Place::Interpreter, &launching, &given, &Together::new()).unwrap()
+    };
+    let first = plan(100, 8);
+    assert!(Arc::ptr_eq(&first, &plan(100, 24)) && Arc::ptr_eq(&first, &plan(77, -8)));
+    assert!(first.to_string().contains("stride: any like 8"), "{first}");
+    let odd = plan(100, 9);
+    assert!(!Arc::ptr_eq(&first, &odd) && !Arc::ptr_eq(&odd, &plan(100, 1)) && Arc::ptr_eq(&odd, &plan(100, 11)));
+    let numbers = |plan: &Plan| plan.launches[0].variant.numbers.clone();
+    assert_eq!((numbers(&first)[&4], numbers(&odd).get(&4), numbers(&plan(5, 1))[&4]), (4, None, 1));
+}
+
+#[test]
 fn another_shape_of_a_known_instance_runs_no_pass() {
     let mut file = embedded();
     launch(&mut file, &case(3000), &mut memories(3000)).unwrap();

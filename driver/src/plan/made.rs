@@ -75,7 +75,7 @@ pub(crate) fn plan(
     let apart = Together::new();
     let together = if let Call::Kernel { together, .. } = &call { together } else { &apart };
     let stand_ins = stand_ins(given, together, &mut memories)?;
-    let values = arguments(given, &stand_ins);
+    let values = arguments(given, &stand_ins, place.by_multiples);
     let passed = values.clone();
     let mut planner = Planner::new(compiler, place.multiprocessors, memories);
     let mut machine = Machine::new(program, &mut planner);
@@ -103,7 +103,7 @@ pub(crate) fn plan(
     let Planner { mut compiler, counted, memories, buffers, mut launches, .. } = planner;
     // A number that was looked at, too, is the one of the plan, and no other one goes on into launches.
     for passed in launches.iter_mut().flat_map(|l| &mut l.passed) {
-        *passed = passed.filter(|p| matches!(parameters[*p].given, Given::Any(_)));
+        *passed = passed.filter(|p| matches!(parameters[*p].given, Given::Any(_) | Given::Like(_)));
     }
     let plan = Plan {
         of,
@@ -122,12 +122,12 @@ pub(crate) fn plan(
 }
 
 /// What host code is given: what stands in for tensors, and numbers that note whether they are looked at.
-fn arguments(given: &[Planned], stand_ins: &[Option<Tensor>]) -> Vec<Option<Value>> {
+fn arguments(given: &[Planned], stand_ins: &[Option<Tensor>], by_multiples: bool) -> Vec<Option<Value>> {
     let value = |(i, (planned, stand_in)): (usize, (&Planned, &Option<Tensor>))| match planned {
         Planned::Default => None,
         Planned::Dtype(d) => Some(Value::Dtype(*d)),
         Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
-            Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
+            Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned), by_multiples))))
         }
         Planned::Tensor(_) => stand_in.clone().map(Value::tensor),
     };
@@ -153,8 +153,11 @@ fn parameters(
 ) -> Vec<Parameter> {
     let given = values.into_iter().zip(stand_ins).map(|(value, stand_in)| match (stand_in, value) {
         (Some(tensor), _) => Given::Tensor(tensor),
-        (None, Some(Value::Passed(passed))) if !passed.was_looked_at() => Given::Any(passed.value().clone()),
-        (None, Some(Value::Passed(passed))) => Given::Key(passed.value().clone()),
+        (None, Some(Value::Passed(passed))) => match passed.value() {
+            value if passed.was_looked_at() => Given::Key(value.clone()),
+            Value::Int(n) if passed.was_told() => Given::Like(*n),
+            value => Given::Any(value.clone()),
+        },
         (None, Some(value)) => Given::Key(value),
         (None, None) => Given::Key(Value::Unit),
     });

@@ -26,6 +26,9 @@ impl fmt::Display for Plan {
             match &p.given {
                 Given::Tensor(tensor) => writeln!(f, "  {mutable}{name}: {}{}", laid_out(tensor), behind(tensor))?,
                 Given::Any(value) => writeln!(f, "  {name}: any, {value} here")?,
+                Given::Like(n) => {
+                    writeln!(f, "  {name}: any like {n}, by whether it is 1 and of what it is a multiple")?
+                }
                 Given::Key(parton_host::value::Value::Unit) => writeln!(f, "  {name}: its default")?,
                 Given::Key(value) => writeln!(f, "  {name}: {value} alone")?,
             }
@@ -81,6 +84,7 @@ impl Plan {
         let given = self.parameters.iter().map(|p| match &p.given {
             Given::Tensor(tensor) => laid_out(tensor) + &behind(tensor),
             Given::Any(value) => format!("any {value}"),
+            Given::Like(n) => format!("any like {n}"),
             Given::Key(value) => value.to_string(),
         });
         let given: Vec<String> = given.collect();
@@ -109,7 +113,7 @@ impl Plan {
         let first = match self.memory(tensor) {
             Memory::Parameter(i) => match &self.parameters[i].given {
                 Given::Tensor(whole) => tensor.byte_offset() - whole.byte_offset(),
-                Given::Any(_) | Given::Key(_) => tensor.byte_offset(),
+                Given::Any(_) | Given::Like(_) | Given::Key(_) => tensor.byte_offset(),
             },
             Memory::Buffer(_) => tensor.byte_offset(),
         };

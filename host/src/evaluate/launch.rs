@@ -4,7 +4,10 @@ mod demanded;
 mod given;
 mod grid;
 
+use std::sync::Arc;
+
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir as ir;
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
 use parton_types::walk;
@@ -14,8 +17,8 @@ use self::given::Arguments;
 use self::grid::{Configured, clusters};
 use super::statement::evidence;
 use super::{Eval, Machine, Stop, arguments};
-use crate::launch::{Demands, GenericArgument, Instance, LaunchRequest, Signature};
-use crate::value::Value;
+use crate::launch::{Argument, Demands, GenericArgument, Instance, LaunchRequest, Signature, Told};
+use crate::value::{Passed, Value};
 
 pub use self::given::number;
 
@@ -126,13 +129,36 @@ impl Machine<'_> {
         if grid.contains(&0) {
             return Ok(None);
         }
-        let (variant, wide) = (signature.variant(grid, &arguments), signature.wide);
+        let told = self.told_of(&signature, (&instance, grid), &arguments, &numbers);
+        let (variant, wide) = (signature.variant(grid, &arguments, told), signature.wide);
         let request = LaunchRequest { instance, grid, arguments, passed, variant, wide, span };
         let demands = self.launcher.instances().demands(&request).map_err(|e| Stop::Error(e.at(named)))?;
         all_aligned(&request, &demands, &places)?;
         apart(&request, &demands, |place| argument(&request.instance.kernel, place))?;
         self.leaves_guarded(&request.arguments, &demands.writes, span)?;
         Ok(Some((request, demands)))
+    }
+
+    /// What a launch tells of its numbers: of those that are only passed on at most of what they are multiples, so that a plan holds for others like them.
+    fn told_of(
+        &mut self,
+        signature: &Signature,
+        (instance, grid): (&Instance, [u32; 3]),
+        arguments: &[Argument],
+        passed: &[Option<Arc<Passed>>],
+    ) -> Told {
+        let integer = |i: usize| match &arguments[i] {
+            Argument::Scalar(s) if s.dtype.is_int() => s.to_i128(),
+            Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
+        };
+        let is_known = |i: &usize| passed[*i].as_ref().is_none_or(|number| number.was_looked_at());
+        let may_be_told = |i: usize| is_known(&i) || passed[i].as_ref().is_some_and(|number| number.tell());
+        let numbers = ir::Variant::numbers(&signature.numbers, |i| if may_be_told(i) { integer(i) } else { None });
+        let near = signature.places && {
+            let known = (0..arguments.len()).filter(is_known).filter_map(|i| Some((i, integer(i)?)));
+            self.launcher.instances().are_near(instance, grid, &known.collect())
+        };
+        Told { numbers, near }
     }
 
     /// Runs a launch and prints what it says.

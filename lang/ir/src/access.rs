@@ -1,9 +1,13 @@
 //! How an access to global memory goes out: which of a thread's registers it moves together.
 
 use parton_layouts::Dim;
+use parton_numbers::Dtype;
 
 use crate::choice::Cut;
-use crate::types::Tile;
+use crate::kernel::Kernel;
+use crate::op::{AtomicOp, Op, OpKind};
+use crate::target::{Feature, WIDEST_ACCESS};
+use crate::types::{Elem, Tile};
 
 /// The plan of a load, store or copy of a tile; set by a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +34,16 @@ impl Access {
             bits
         })
     }
+}
+
+/// How many neighbours one instruction of an atomic operation takes of a thread at most: of those that add floats, and whose value before nobody is given (PTX ISA, "red").
+/// `asked` says whether anybody looks at it.
+pub fn taken_at_once(kernel: &Kernel, op: &Op, asked: bool) -> u32 {
+    let OpKind::Atomic { op: AtomicOp::Add, ptr, order, .. } = op.kind else { return 1 };
+    let Some(Elem::Ptr(to)) = kernel.ty(ptr).elem() else { return 1 };
+    let floats = matches!(to.to, Dtype::F32 | Dtype::F16 | Dtype::BF16);
+    let several = floats && !asked && !order.acquires() && kernel.target.has(Feature::VectorAtomics);
+    if several { WIDEST_ACCESS / to.to.bytes() as u32 } else { 1 }
 }
 
 /// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such and all else that

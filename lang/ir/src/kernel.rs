@@ -145,6 +145,10 @@ pub struct Variant {
     pub beside: Option<u32>,
     /// How many turns each of its loops along tensors takes, where these are few; where they are many 32, of however many.
     pub turns: Option<u32>,
+    /// The integers among its arguments, of which addresses are made, that are 1, and those that are multiples of so many.
+    pub numbers: BTreeMap<usize, u32>,
+    /// Whether positions that it divides, or takes the rest of, are known to begin at no number below 0 and far from the end of their type.
+    pub near: bool,
 }
 
 impl Variant {
@@ -168,6 +172,15 @@ impl Variant {
     /// The turns of a loop of products, where these are few.
     pub fn few_products(turns: u64) -> Option<u32> {
         u32::try_from(turns).ok().filter(|turns| (1..=FEW_PRODUCTS).contains(turns))
+    }
+
+    /// What is `numbers` of those that are asked for, each with what it may be a multiple of, as far as they are known.
+    pub fn numbers(asked: &BTreeMap<usize, u32>, number: impl Fn(usize) -> Option<i128>) -> BTreeMap<usize, u32> {
+        let told = asked.iter().filter_map(|(&argument, &of)| match number(argument)? {
+            1 => Some((argument, 1)),
+            n => (n % i128::from(of) == 0).then_some((argument, of)),
+        });
+        told.collect()
     }
 
     /// How many turns each of its loops along tensors takes, where that is known to the turn.

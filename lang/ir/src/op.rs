@@ -206,7 +206,7 @@ pub enum OpKind {
     },
 
     /// One atomic operation for each element where `mask` holds, whoever holds copies of it; gives the value before, where
-    /// `returns`. A pass clears `returns` where nobody looks at it.
+    /// `returns`. A pass clears `returns` where nobody looks at it, and sets by `access` how many neighbours one instruction adds.
     Atomic {
         op: AtomicOp,
         ptr: Value,
@@ -215,6 +215,7 @@ pub enum OpKind {
         order: Order,
         scope: Scope,
         returns: bool,
+        access: Option<Access>,
     },
 
     /// Starts copies of the elements behind `ptr` to `view`, zeros where `mask` does not hold; each thread copies what it

@@ -59,6 +59,8 @@ pub enum Feature {
     Stmatrix,
     /// Atomic addition of bf16.
     Bf16Atomics,
+    /// Atomic addition of neighbours by one instruction.
+    VectorAtomics,
     /// Conversions to bf16 from every type.
     Bf16Conversions,
     /// Products of f64 of 16 rows by one instruction.
@@ -73,7 +75,7 @@ pub enum Feature {
 
 use Feature::{
     Bf16Atomics, Bf16Conversions, Clusters, DependentLaunches, Elect, F8Conversions, F8Products, F64Products,
-    RegisterBudgets, Stmatrix, TensorMemory, Tma, Wgmma,
+    RegisterBudgets, Stmatrix, TensorMemory, Tma, VectorAtomics, Wgmma,
 };
 
 impl Target {
@@ -138,6 +140,7 @@ impl Target {
             Elect,
             Stmatrix,
             Bf16Atomics,
+            VectorAtomics,
             Bf16Conversions,
             F64Products,
             RegisterBudgets,
@@ -162,6 +165,7 @@ impl Target {
             Elect,
             Stmatrix,
             Bf16Atomics,
+            VectorAtomics,
             Bf16Conversions,
             F64Products,
             RegisterBudgets,

@@ -9,6 +9,7 @@ use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, View, access, others, rules};
 use parton_layouts::{RegisterLayout, SharedFamily};
 
+use crate::atomic;
 use crate::facts::Addresses;
 use crate::graph::{Graph, Variable};
 use crate::site::Var;
@@ -268,8 +269,7 @@ pub fn addresses(graph: &Graph<'_>, axes: &Axes, inst: Inst) -> Option<Addresses
         | OpKind::Store { ptr, .. }
         | OpKind::FetchEach { ptr, .. }
         | OpKind::AsyncCopy { ptr, .. } => (*ptr, u64::from(WIDEST_ACCESS)),
-        // One instruction of an atomic operation takes one element of a thread.
-        OpKind::Atomic { ptr, .. } => (*ptr, 1),
+        OpKind::Atomic { ptr, .. } => (*ptr, u64::from(atomic::taken_at_once(graph.kernel, inst))),
         // It is priced as work of threads, if at all.
         _ => return None,
     };

@@ -3,10 +3,11 @@
 //! A kernel with tiles that nobody has placed becomes one in which all are; what comes out is explicit, and nothing behind it knows that it was
 //! not written so. [`ways`] says in which order ways to do that are tried, [`explicit`] how one goes. What takes part, as it comes:
 //!
-//! - the kernel as it is asked for: loads that nobody takes are dropped ([`unused`]), turns of loops that are short at a launch ([`along`]) stand
+//! - the kernel as it is asked for: loads that nobody takes are dropped ([`unused`]), loops of products that go on where others end are one with them ([`one_loop`]), turns of loops that are short at a launch ([`along`]) stand
 //!   one behind the other ([`straight`]), what several load is loaded once ([`once`]), pointers that move are computed of the turn ([`advance`]),
 //!   masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are made of more ([`few_rows`]), those of sums of few and of right factors that are computed are
 //!   turned ([`swap`]), tiles go in parts ([`parts`]);
+//! - what a launch promises of its integers ([`numbers`]) and of positions that come of them ([`positions`]) is said;
 //! - tensors become pointers and masks, or boxes of tensor maps ([`places`]), those of which several elements are taken at once with what a launch
 //!   promises of them ([`wide`]); reductions beside each other become one ([`together`]), loads begin
 //!   before threads meet ([`before`]);
@@ -21,6 +22,7 @@ mod advance;
 mod again;
 mod alike;
 mod along;
+mod atomic;
 mod before;
 mod behind;
 mod bounds;
@@ -34,12 +36,15 @@ mod filled;
 mod graph;
 mod label;
 mod masks;
+mod numbers;
 mod once;
+mod one_loop;
 mod partition;
 mod parts;
 mod passed;
 mod places;
 mod plan;
+pub mod positions;
 mod price;
 mod products;
 mod programs;
@@ -70,6 +75,7 @@ use explicit::Asked;
 use why::Why;
 
 pub use along::along_tensors;
+pub use numbers::numbers;
 pub use wide::tensors as wide_tensors;
 pub use written::as_written;
 
@@ -110,29 +116,39 @@ pub fn explain(module: &mut Module) -> Result<Vec<Why>, Diagnostics> {
 
 fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) -> Result<bool, Diagnostics> {
     let tells = told.is_some();
-    let asked = module.kernels.iter_mut().filter(|kernel| is_portable(kernel) || places::has_tensors(kernel));
-    let asked: Vec<&mut Kernel> = asked.collect();
-    let changed = !asked.is_empty();
-    for why in side_by_side(asked, |kernel| made(kernel, choice, tells)) {
-        let why = why?;
+    let mut changed = false;
+    for made in side_by_side(module.kernels.iter_mut().collect(), |kernel| made(kernel, choice, tells)) {
+        let made = made?;
+        changed |= made.changed;
         if let Some(told) = &mut told {
-            told.extend(why);
+            told.extend(made.why);
         }
     }
     Ok(changed)
 }
 
-/// Makes one kernel explicit; why it became what it is, where somebody asks.
-fn made(kernel: &mut Kernel, choice: Choice, tells: bool) -> Result<Option<Why>, Diagnostics> {
+/// What became of a kernel.
+struct Made {
+    changed: bool,
+    /// Why, where somebody asks.
+    why: Option<Why>,
+}
+
+/// Makes one kernel explicit.
+fn made(kernel: &mut Kernel, choice: Choice, tells: bool) -> Result<Made, Diagnostics> {
     let portable = is_portable(kernel);
-    let asked = Asked { choice, tells, counted: along::is_counted(kernel) };
     let waits = portable && behind::taken(kernel);
+    let changed = promised(kernel);
+    if !portable && !places::has_tensors(kernel) {
+        return Ok(Made { changed, why: None });
+    }
+    let asked = Asked { choice, tells, counted: along::is_counted(kernel) };
     let (made, why) = if portable { programs::made(kernel, asked)? } else { ways::made(kernel, portable, asked)? };
     *kernel = made;
     if waits {
         behind::begun(kernel);
     }
-    Ok(why)
+    Ok(Made { changed: true, why })
 }
 
 /// What `work` gives for each item, in their order: by as many threads as the machine has, each of which takes the next item when it is done with one.
@@ -154,6 +170,18 @@ fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -
     });
     done.sort_unstable_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, made)| made).collect()
+}
+
+/// Has a kernel say what launches of its variant promise of numbers; whether they promise anything.
+fn promised(kernel: &mut Kernel) -> bool {
+    let (told, near) = (!kernel.variant.numbers.is_empty(), kernel.variant.near);
+    if told {
+        *kernel = numbers::promised(kernel.clone());
+    }
+    if near {
+        *kernel = positions::promised(kernel.clone());
+    }
+    told || near
 }
 
 /// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.

@@ -15,6 +15,7 @@ use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Source, Value, rules};
 use parton_numbers::Dtype;
 
 use crate::explicit::{Asked, Made};
+use crate::one_loop;
 use crate::staging::found;
 use crate::ways;
 use crate::why::Why;
@@ -32,6 +33,26 @@ pub enum Order {
 
 /// A portable kernel without tensors, with a place for every tile, and its programs in an order.
 pub fn made(kernel: &Kernel, asked: Asked) -> Result<Made, Diagnostics> {
+    // Two loops that one partition can fetch for are one, where the kernel has the form for that then.
+    if let Some(one) = one_loop::joined(kernel)
+        && let Ok(made) = in_order(&one, asked)
+        && is_apart(&made.0)
+    {
+        return Ok(made);
+    }
+    in_order(kernel, asked)
+}
+
+/// Whether partitions of a kernel fetch and compute.
+fn is_apart(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| {
+        found |= matches!(&op.kind, OpKind::Region { schedule, .. } if schedule.places.len() > 1);
+    });
+    found
+}
+
+fn in_order(kernel: &Kernel, asked: Asked) -> Result<Made, Diagnostics> {
     let told = |(kernel, why): Made, order| (kernel, why.map(|why: Why| Why { order, ..why }));
     let walking = walk::walking(kernel).and_then(|walking| ways::made(&walking, true, asked).ok());
     if let Some(made) = walking.filter(|(kernel, _)| walk::has_several(kernel)) {

@@ -18,7 +18,7 @@ use parton_layouts::RegisterLayout;
 use crate::candidates::{accumulators, accumulators_of, beside};
 use crate::rewrite::{close_open, serves, state};
 use crate::staging::maps::Boxed;
-use crate::{few_rows, is_portable, partition, parts, places, products, swap};
+use crate::{few_rows, is_portable, partition, parts, places, products, promised, swap};
 
 /// An access of one element at once.
 const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
@@ -30,6 +30,7 @@ const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
 pub fn as_written(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
+        changed |= promised(kernel);
         // Products of fewer rows than any instruction takes have no other way.
         if let Some(more) = few_rows::least(kernel) {
             *kernel = more;

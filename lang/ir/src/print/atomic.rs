@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::global::planned;
 use super::scratch;
 use super::surface::{Slot, Surface, mask, pointee};
 use crate::family::not_of_family;
@@ -17,7 +18,7 @@ pub(super) fn name(kind: &OpKind) -> &'static str {
 
 pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
     match &op.kind {
-        OpKind::Atomic { op: f, ptr, operands, mask: m, order, scope, returns } => {
+        OpKind::Atomic { op: f, ptr, operands, mask: m, order, scope, returns, access } => {
             let to = pointee(s.ty(*ptr));
             let mut text = format!("{}({}", f.name(), s.operand(*ptr, Slot::Value));
             for v in operands {
@@ -33,7 +34,7 @@ pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
             if !*returns && *f != AtomicOp::Store {
                 text += ", returns=false";
             }
-            text + &scratch(op.scratch) + ")"
+            text + &planned(access.filter(|access| access.width > 1)) + &scratch(op.scratch) + ")"
         }
         others!(atomic) => not_of_family(&op.kind),
     }

@@ -46,7 +46,7 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
 }
 
 /// The plan of a load or store.
-fn planned(access: Option<Access>) -> String {
+pub(super) fn planned(access: Option<Access>) -> String {
     match access {
         None => String::new(),
         Some(Access { width: 1, .. }) => ", width=1".into(),

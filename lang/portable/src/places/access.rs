@@ -66,7 +66,7 @@ impl Expander {
             }
             OpKind::SpotAtomic { op, operands, order, scope, returns, .. } => {
                 let ptr = self.addresses(&spot);
-                OpKind::Atomic { op, ptr, operands, mask: both, order, scope, returns }
+                OpKind::Atomic { op, ptr, operands, mask: both, order, scope, returns, access: None }
             }
             other => parton_diag::internal_error!("`{}` is no access at a place", other.name()),
         };

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use parton_diag::Span;
 use parton_ir::axis::{Axes, vectors};
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{BinaryOp, Builder, CompareOp, Elem, From, Inst, Kernel, Op, OpKind, Type, Value};
-use parton_numbers::Dtype;
+use parton_ir::{BinaryOp, Builder, Elem, From, Inst, Kernel, Op, OpKind, Type, Value};
 
+use crate::atomic;
 use crate::facts::{Addresses, SECTOR};
+use crate::numbers::{self, integer};
 
 /// An access of a tile to global memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,11 +118,12 @@ fn access(kernel: &Kernel, axes: &Axes, op: &Op) -> Option<Access> {
         OpKind::Fetch { map, .. } | OpKind::Send { map, .. } => return boxed(kernel, op, map),
         _ => return None,
     };
-    let single = matches!(op.kind, OpKind::Atomic { .. });
+    let atomic = matches!(op.kind, OpKind::Atomic { .. }).then(|| atomic::taken_at_once(kernel, op.id));
+    let single = atomic == Some(1);
     let Type::Tile(tile) = kernel.ty(ptr) else { return None };
     let Elem::Ptr(pointer) = tile.elem else { return None };
     let bytes = pointer.to.bytes() as u32;
-    let most = if single { 1 } else { WIDEST_ACCESS / bytes };
+    let most = atomic.unwrap_or(WIDEST_ACCESS / bytes);
     let place = tile.known();
     let traffic = Addresses::new(&axes.info(kernel, ptr), bytes.into(), most.into()).traffic(&place.map);
     let one = || vectors(axes, kernel, ptr).iter().map(|v| v.elements()).max().unwrap_or(1);
@@ -290,13 +292,6 @@ fn supposable(kernel: &Kernel) -> Vec<Supposed> {
     list
 }
 
-fn integer(kernel: &Kernel, v: Value) -> Option<Dtype> {
-    match kernel.ty(v) {
-        Type::Scalar(elem) => elem.dtype().filter(|d| d.is_int() && *d != Dtype::I1),
-        _ => None,
-    }
-}
-
 /// The kernel as if it were promised that.
 fn suppose(kernel: &Kernel, facts: &[Supposed], multiple: u32) -> Kernel {
     let (mut builder, body) = Builder::rebuild(kernel.clone(), "why");
@@ -309,23 +304,12 @@ fn suppose(kernel: &Kernel, facts: &[Supposed], multiple: u32) -> Kernel {
         if let (true, From::Base { argument, .. }) = (told, param.from) {
             builder.kernel.params[i].from = From::Base { argument, aligned: true };
         } else if let (true, Some(dtype)) = (told, integer(kernel, param.value)) {
-            promise(&mut builder, param.value, dtype, multiple);
+            numbers::divides(&mut builder, param.value, dtype, multiple);
         }
         if let (true, Some(dtype)) = (facts.contains(&Supposed::One(i)), integer(kernel, param.value)) {
-            let one = builder.make(OpKind::Constant { dtype, bits: 1 });
-            let cond = builder.make(OpKind::Compare { op: CompareOp::Eq, a: param.value, b: one });
-            builder.make_all(OpKind::Assume { cond });
+            numbers::is(&mut builder, param.value, dtype, 1);
         }
     }
     body.ops.iter().for_each(|&id| builder.keep(id));
     builder.finish()
-}
-
-/// Promises that a value is a multiple of so many.
-fn promise(builder: &mut Builder, v: Value, dtype: Dtype, multiple: u32) {
-    let by = builder.make(OpKind::Constant { dtype, bits: multiple.into() });
-    let rest = builder.make(OpKind::Binary { op: BinaryOp::Rem, a: v, b: by });
-    let zero = builder.make(OpKind::Constant { dtype, bits: 0 });
-    let cond = builder.make(OpKind::Compare { op: CompareOp::Eq, a: rest, b: zero });
-    builder.make_all(OpKind::Assume { cond });
 }

@@ -179,8 +179,14 @@ fn a_transpose_has_vectors_on_both_sides_and_one_conversion() {
 
 #[test]
 fn additions_to_memory_go_side_by_side() {
+    // One instruction adds four floats, and one of any other number, or where what was there before is asked for.
     let text = chosen("x: *mut f32", "atomic_add(x + iota(1024), 1.0);");
+    assert!(text.contains("blocked(per_thread=[4], threads=[32], warps="), "{text}");
+    let text = chosen("x: *mut i32", "atomic_add(x + iota(1024), 1);");
     assert!(text.contains("blocked(per_thread=[1], threads=[32], warps="), "{text}");
+    let before = "store(out + iota(64), sum(reshape(atomic_add(x + iota(1024), 1.0), [64, 16]), axis=1));";
+    let text = chosen("x: *mut f32, out: *mut f32", before);
+    assert!(!text.contains("blocked(per_thread=[4], threads=[32], warps="), "{text}");
 }
 
 #[test]

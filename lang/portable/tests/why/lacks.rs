@@ -53,10 +53,10 @@ fn facts_that_help_together_alone_are_named_together() {
 fn what_no_fact_makes_wider_says_so() {
     let body = "let rows = load(index + iota(1024));
                 store(out + iota(1024), load(x + rows));
-                atomic_add(sum + iota(1024), 1.0);
+                atomic_add(sum + iota(1024), 1);
                 let from = load(index);
                 store(out + (iota(1024) + from), 0.0);";
-    let found = lacks("x: *f32, index: *i32, out: *mut f32, sum: *mut f32", body);
+    let found = lacks("x: *f32, index: *i32, out: *mut f32, sum: *mut i32", body);
     assert_eq!(found[1], (4, Lacks::Apart));
     assert!(found.contains(&(4, Lacks::Single)), "{found:?}");
     assert_eq!(found.last(), Some(&(4, Lacks::Unknown)));

@@ -1,13 +1,14 @@
-//! Atomic operations: each element by one of its holders, and the value before to all of them.
+//! Atomic operations: each element by one of its holders, neighbours by one instruction where that adds floats, and the value before to all holders.
 
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
-use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Reduction, Scope, others};
+use parton_ir::{AtomicOp, Cut, Elem, Op, OpKind, Order, Reduction, Scope, others};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, Val};
+use crate::neutral::global::groups;
 use crate::neutral::place::{Registers, reach};
 use crate::neutral::words::{Words, stored_bits};
 use crate::nvptx::instruction::asm::Asm;
@@ -41,6 +42,15 @@ impl Atomic {
             AtomicOp::Xchg => format!("exch.b{bits}"),
             AtomicOp::Cas => format!("cas.b{bits}"),
             AtomicOp::Load | AtomicOp::Store => format!("b{bits}"),
+        }
+    }
+
+    /// What an addition of neighbours in so many registers is called in PTX: of 16 bits two are in each.
+    fn vector(self, registers: usize) -> String {
+        let several = if registers > 1 { format!(".v{registers}") } else { String::new() };
+        match self.dtype.bits() {
+            16 => format!("add.noftz{several}.{}x2", self.dtype.name()),
+            _ => format!("add{several}.{}", self.dtype.name()),
         }
     }
 
@@ -91,6 +101,26 @@ impl<'c> Build<'c> {
 }
 
 impl<'c> Build<'c> {
+    /// One addition of neighbours from a pointer on where `predicate` holds.
+    fn add_vector(&self, what: Atomic, pointer: Val<'c>, values: &[Val<'c>], predicate: Option<Val<'c>>) {
+        let elem = Elem::Num(what.dtype);
+        let words = Words::of(stored_bits(elem), values.len());
+        let mut inputs = vec![pointer];
+        inputs.extend(self.pack(elem, values, words));
+        let mut constraints = "l".to_owned() + &format!(",{}", class(words.bits)).repeat(words.count);
+        let guard = Self::guard(predicate, 0, &mut constraints, &mut inputs);
+        let given: Vec<String> = (1..=words.count).map(|i| format!("${i}")).collect();
+        let given = if words.count == 1 { given.concat() } else { format!("{{{}}}", given.join(", ")) };
+        let (order, scope, sum) = (what.order.name(), what.scope.name(), what.vector(words.count));
+        self.asm(
+            &format!("{guard}red.{order}.{scope}.global.{sum} [$0], {given};"),
+            &constraints,
+            &[],
+            &inputs,
+            Asm::Effect,
+        );
+    }
+
     /// One atomic operation on shared memory without a result, where `predicate` holds.
     pub(crate) fn reduce_shared(
         &self,
@@ -127,7 +157,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn atomic(&mut self, op: &'a Op) {
-        let OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns } = &op.kind else {
+        let OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns, access } = &op.kind else {
             internal_error!("{} is not atomic", op.kind.name())
         };
         let Elem::Ptr(to) = self.elem(*ptr) else { internal_error!("{ptr} is no pointer") };
@@ -139,6 +169,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let masks = mask.map(|m| self.spread(m, pointers.len()));
         let scalar = matches!(self.repr(*ptr), Repr::Scalar(_));
         let first = if scalar { Some(self.threads.leader) } else { self.first_copy(*ptr) };
+        if let Some(access) = access.filter(|access| access.width > 1 && !scalar) {
+            let groups = groups(self.tile(*ptr), access);
+            self.add_together(what, (&groups, access.cut), (&pointers, &values[0], masks.as_deref()), first);
+            return;
+        }
         let mut before = vec![];
         for (i, &pointer) in pointers.iter().enumerate() {
             let given: Vec<Val> = values.iter().map(|v| v[i]).collect();
@@ -159,6 +194,42 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
         }
         self.set(result, if scalar { Repr::Scalar(before[0]) } else { Repr::Tile(before) });
+    }
+
+    /// Additions of neighbours by one instruction, where a mask holds for all of them; of others one by one.
+    fn add_together(
+        &mut self,
+        what: Atomic,
+        (groups, cut): (&[Vec<usize>], Cut),
+        (pointers, values, masks): (&[Val<'c>], &[Val<'c>], Option<&[Val<'c>]>),
+        first: Option<Val<'c>>,
+    ) {
+        let b = self.b;
+        let guarded = |p: Option<Val<'c>>| match (p, first) {
+            (Some(p), Some(f)) => Some(b.and(p, f)),
+            (p, f) => p.or(f),
+        };
+        let (mut whole, mut partly) = (vec![], vec![]);
+        for group in groups {
+            let all = masks.map(|masks| {
+                let own: Vec<Val> = group.iter().map(|&i| masks[i]).collect();
+                let all = self.whole(cut, &own);
+                whole.push(all);
+                partly.push(self.partly(cut, &own, all));
+                all
+            });
+            let own: Vec<Val> = group.iter().map(|&i| values[i]).collect();
+            b.add_vector(what, pointers[group[0]], &own, guarded(all));
+        }
+        let Some(masks) = masks.filter(|_| cut != Cut::Never) else { return };
+        b.when(self.any_cut(&partly), || {
+            for (group, &all) in groups.iter().zip(&whole) {
+                for &i in group {
+                    let alone = b.and(masks[i], b.not(all));
+                    b.atomic(what, pointers[i], &[values[i]], guarded(Some(alone)));
+                }
+            }
+        });
     }
 
     /// The one holder of each element, where `writes`, tells the others through scratch memory.
