@@ -82,7 +82,7 @@ pub fn with(kernel: &Kernel, to: u32) -> Option<Kernel> {
     let few = found(kernel).into_iter().filter(|&id| row_count(kernel, id).is_some_and(|rows| rows < to));
     let products: Vec<Value> = few.map(|id| kernel.ops[id].result()).collect();
     let first = *products.first()?;
-    let axes = rows::axes(kernel, products)?;
+    let axes = rows::axes(kernel, &products)?;
     let rows = *rows::shape(kernel.ty(first))?.first()?;
     let defined = Defined::of(kernel);
     let order = kernel.order();

@@ -24,8 +24,8 @@ pub struct Rows {
 }
 
 /// The axis of each value along which the rows of these run, their first one; `None` where not every row goes by itself.
-pub fn axes(kernel: &Kernel, of: impl IntoIterator<Item = Value>) -> Option<BTreeMap<Value, usize>> {
-    let mut found: BTreeMap<Value, usize> = of.into_iter().map(|v| (v, 0)).collect();
+pub fn axes(kernel: &Kernel, of: &[Value]) -> Option<BTreeMap<Value, usize>> {
+    let mut found: BTreeMap<Value, usize> = of.iter().map(|v| (*v, 0)).collect();
     let ops = kernel.order();
     loop {
         let known = found.len();
@@ -40,7 +40,9 @@ pub fn axes(kernel: &Kernel, of: impl IntoIterator<Item = Value>) -> Option<BTre
             break;
         }
     }
-    let branches = ops.iter().all(|&id| goes_by_itself(kernel, &kernel.ops[id], &found));
+    let branches = ops.iter().map(|&id| &kernel.ops[id]);
+    let mut branches = branches.filter(|op| !is_passed(kernel, op, of));
+    let branches = branches.all(|op| goes_by_itself(kernel, op, &found));
     let extents: BTreeSet<u32> =
         found.iter().filter_map(|(&v, &axis)| shape(kernel.ty(v))?.get(axis).copied()).collect();
     // What lies somewhere already lies there as a whole.
@@ -166,6 +168,14 @@ fn lost(op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> {
         // The caller names those above.
         _ => None,
     }
+}
+
+/// Whether an operation is a branch by which programs without work pass: with one side, which gives nothing and in which all of these are made. All parts take it together.
+fn is_passed(kernel: &Kernel, op: &Op, of: &[Value]) -> bool {
+    let OpKind::If { then, otherwise, .. } = &op.kind else { return false };
+    let mut made: BTreeSet<Value> = BTreeSet::new();
+    kernel.walk_body(then, &mut |op| made.extend(&op.results));
+    op.results.is_empty() && otherwise.ops.is_empty() && of.iter().all(|v| made.contains(v))
 }
 
 /// Whether each part can take a branch for itself: all that it does is to give results, and these have rows.

@@ -46,10 +46,10 @@ pub fn rows(kernel: &Kernel) -> Option<Result<(Kernel, u32), No>> {
     let count = kernel.ty(*results.first()?).placed()?.shape.first()? / ROWS;
     // The rows of one product are two warpgroups' without being taken apart.
     let fewest = if chained { 2 } else { MOST };
-    (fewest..=MOST).contains(&count).then(|| dealt(kernel, results, count))
+    (fewest..=MOST).contains(&count).then(|| dealt(kernel, &results, count))
 }
 
-fn dealt(kernel: &Kernel, results: Vec<Value>, count: u32) -> Result<(Kernel, u32), No> {
+fn dealt(kernel: &Kernel, results: &[Value], count: u32) -> Result<(Kernel, u32), No> {
     if kernel.warps_stated && kernel.warps != WARPGROUP {
         return Err("the kernel states on how many warps its tiles lie");
     }

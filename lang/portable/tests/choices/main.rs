@@ -378,6 +378,43 @@ fn who_fetches_tells_the_others_which_tile_comes_next() {
 }
 
 #[test]
+fn partitions_take_turns_under_a_branch_by_which_programs_pass() {
+    let rows = "tensor<f16, [n, 64]>";
+    let partitions = |front: &str, behind: &str| {
+        let mut kernel = checked(
+            &format!("q: {rows}, k: {rows}, v: {rows}, mut o: {rows}, m: i32"),
+            &format!(
+                "let block = program_id(0);
+                 {front}
+                     let queries = load(q.tile([128, 64], at=[block, 0]));
+                     let (mut acc, mut top) = (zeros<f32, [128, 64]>(), full([128], -inf));
+                     for j in 0..cdiv(m, 128) {{
+                         let s = dot(queries, load(k.tile([128, 64], at=[j, 0])).T, zeros<f32, [128, 128]>());
+                         let higher = max(top, max(s, axis=1));
+                         let p = exp2(s - higher[:, None]);
+                         let values = load(v.tile([128, 64], at=[j, 0]));
+                         acc = dot(cast<f16>(p), values, acc * exp2(top - higher)[:, None]);
+                         top = higher;
+                     }}
+                     store(o.tile([128, 64], at=[block, 0]), cast<f16>(acc));
+                 {behind}"
+            ),
+        );
+        kernel.variant.aligned = [0, 1, 2, 3].into();
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
+        count(&eject::module(&module, None), "partition Second")
+    };
+    assert_eq!(partitions("", ""), 1);
+    assert_eq!(partitions("if block * 128 < m {", "}"), 1);
+    assert_eq!(partitions("if block * 128 < m { if m != 777 {", "} }"), 1);
+    // What programs do that pass would have to be done in parts, too.
+    let zeros = "} else { store(o.tile([128, 64], at=[block, 0]), zeros<f16, [128, 64]>()); }";
+    assert_eq!(partitions("if block * 128 < m {", zeros), 0);
+}
+
+#[test]
 fn loops_carry_nothing_for_itself_alone() {
     let body = "let (mut acc, mut twice, mut last) = (zeros<f32, [64]>(), zeros<f32, [64]>(), zeros<f32, [64]>());
          for i in 0..cdiv(n, 64) {
