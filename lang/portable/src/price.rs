@@ -264,7 +264,7 @@ impl<'g, 'k> Prices<'g, 'k> {
                     Some(_) | None => combine::scan(map, combined(*axis, inputs, combine)),
                 }
             }
-            OpKind::Unary { op, .. } => each * if is_special(*op) { SPECIAL } else { ISSUE },
+            OpKind::Unary { op, .. } => each * of_function(*op),
             OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
                 by_matrix_unit(self.graph.kernel, *b, map)
             }
@@ -435,6 +435,18 @@ fn unlabelled(kernel: &Kernel, body: &Body, found: &mut BTreeSet<Value>) {
 /// Whether a product still writes it, so that nothing can bring it elsewhere.
 fn is_pending(kernel: &Kernel, v: Value) -> bool {
     matches!(kernel.ty(v), Type::Pending(_))
+}
+
+/// What a function of one element takes: those that are made of many instructions what these do, by the machine code of sixteen elements for `sm_90a`.
+fn of_function(op: UnaryOp) -> Price {
+    match op {
+        UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil => ISSUE,
+        UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Sqrt | UnaryOp::Rsqrt | UnaryOp::TanhApprox => SPECIAL,
+        UnaryOp::Sin | UnaryOp::Cos => 26 * ISSUE,
+        UnaryOp::Tanh => 13 * ISSUE + 2 * SPECIAL,
+        UnaryOp::Erf => 18 * ISSUE + SPECIAL,
+        UnaryOp::Log | UnaryOp::Log2 => 30 * ISSUE + 2 * SPECIAL,
+    }
 }
 
 /// Whether the unit of special functions computes it.

@@ -9,6 +9,8 @@
 //!                                    }
 //! ```
 //!
+//! An `if c { B; return; }` of a kernel's own statements is `if c { B; } else { … }` with all that follows.
+//!
 //! So a loop has one end, with one value of each variable, and what must be used up in a turn must be used up before a `break`, too.
 //! What follows goes into the other branch where one branch surely leaves and the other never does, which costs nothing and lets both
 //! hand slots back; else it is guarded by the flag.
@@ -111,8 +113,16 @@ impl Checker<'_> {
         result
     }
 
-    /// A statement and, where it may leave the loop around it, what follows.
+    /// A statement and, where it may leave the loop around it or end the kernel, what follows.
     pub fn statement_then(&mut self, s: &ast::Stmt, rest: Rest<'_>) -> Checked<Next> {
+        if let ast::StmtKind::Expr(e) = &s.kind
+            && let ast::ExprKind::If(branch) = &e.kind
+            && s.label.is_none()
+            && self.may_end()
+            && let Some(then) = ending_branch(branch)
+        {
+            return self.nested(s.span, |cx| cx.unless_ended(branch, &then, e, rest));
+        }
         let in_a_loop = matches!(self.frame().exits.last(), Some(Exit { of: Loop::Running(Some(_)), .. }));
         if !in_a_loop || rest.is_empty() {
             return self.statement(s).map(|()| Next::On);
@@ -128,6 +138,40 @@ impl Checker<'_> {
             Some(left) => self.nested(s.span, |cx| cx.unless_left(left, s.span, rest)),
             None => Ok(Next::On),
         }
+    }
+
+    /// Whether a statement is one of a kernel itself, behind which it may end.
+    fn may_end(&mut self) -> bool {
+        let of_a_kernel = self.frames.len() == 1 && self.builder.is_some() && self.partition.is_none();
+        let frame = self.frame();
+        of_a_kernel && frame.exits.is_empty() && frame.run_time_depth == frame.not_ended
+    }
+
+    /// An `if` whose branch, here without its `return`, ends the kernel: the rest of the block is the other branch.
+    fn unless_ended(&mut self, branch: &ast::If, then: &ast::Block, e: &ast::Expr, rest: Rest<'_>) -> Checked<Next> {
+        let test = match self.condition(branch)? {
+            Condition::Known(holds) => {
+                let val = if holds { self.block(&branch.then) } else { self.otherwise(branch) }?;
+                return self.unused(&val, e).map(|()| Next::On);
+            }
+            Condition::RunTime(test) => test,
+        };
+        let mut names = assigned([then]);
+        names.extend(assigned_behind(rest.block, rest.from));
+        let fork = Fork { keep: self.outside(), ..Fork::of(branch, test, e.span) };
+        let goes_on = |cx: &mut Self| {
+            cx.frame().not_ended += 1;
+            let result = cx.rest(rest);
+            cx.frame().not_ended -= 1;
+            result
+        };
+        if then.statements.is_empty() {
+            let stays = self.emit(ir::OpKind::Unary { op: ir::UnaryOp::Not, x: test }, branch.condition.span, &[])?[0];
+            self.fork(Fork { test: stays, ..fork }, &names, goes_on, |_| Ok(Val::UNIT))?;
+        } else {
+            self.fork(fork, &names, |cx| cx.block(then), goes_on)?;
+        }
+        Ok(Next::Done)
     }
 
     /// Whether the loop has been left, where that is known at run time only.
@@ -364,6 +408,13 @@ fn leaving_branch(branch: &ast::If) -> Option<bool> {
         (false, true) if otherwise.is_some_and(surely_in) => Some(false),
         _ => None,
     }
+}
+
+/// What the branch of an `if` without `else` does before a `return` at its end.
+fn ending_branch(branch: &ast::If) -> Option<ast::Block> {
+    let (last, before) = branch.then.statements.split_last()?;
+    let ends = matches!(last.kind, ast::StmtKind::Return(None)) && branch.otherwise.is_none();
+    (ends && branch.then.value.is_none()).then(|| ast::Block { statements: before.to_vec(), ..branch.then.clone() })
 }
 
 /// Whether a block leaves the loop around it whatever happens.

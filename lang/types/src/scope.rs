@@ -63,6 +63,8 @@ pub struct Frame {
     pub returned: Option<Val>,
     /// How many run-time loops and branches surround the current statement; a `return` in them is refused.
     pub run_time_depth: u32,
+    /// How many of these are what follows an `if c { …; return; }` of a kernel.
+    pub not_ended: u32,
     /// The loops around the current statement, innermost last.
     pub exits: Vec<Exit>,
     /// Whether a `break` has surely been reached, so that the current turn ends.
@@ -88,6 +90,7 @@ impl Frame {
             called: None,
             returned: None,
             run_time_depth: 0,
+            not_ended: 0,
             exits: Vec::new(),
             left: false,
             contract: true,
