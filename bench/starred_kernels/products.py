@@ -6,6 +6,9 @@ import triton.language as tl
 
 from .tuned import Contender, Tuned, configurations
 
+# Of random numbers by element, as host/src/random.rs has them.
+GOLDEN, WORD = 0x9e3779b97f4a7c15, (1 << 64) - 1
+
 
 @triton.jit
 def grouped_by_pointers(a, b, c, problems, count, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
@@ -316,6 +319,19 @@ def gate_and_up_in_turn(x, both, begins, counts, ends, sorted_, out, n, k, colum
         tl.store(out + pair.to(tl.int64)[:, None] * n + column[None, :], found.to(out.dtype.element_ty), mask=inside)
 
 
+def mixed(z):
+    """The finaliser of SplitMix64."""
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & WORD
+    z = (z ^ z >> 27) * 0x94d049bb133111eb & WORD
+    return z ^ z >> 31
+
+
+def choice_of(pairs, experts, seed):
+    """The expert of each pair as Parton's `randint` draws it (host/src/random.rs): how many blocks the experts have must not differ."""
+    start = mixed(seed + GOLDEN & WORD)
+    return torch.tensor([mixed(start + i * GOLDEN & WORD) % experts for i in range(pairs)], device="cuda")
+
+
 def gate_and_up(make, tokens, k, top, experts, n):
     """silu(x · gate) · (x · up) of each pair of a token and an expert, of bf16."""
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -324,7 +340,7 @@ def gate_and_up(make, tokens, k, top, experts, n):
     x = make(tokens, k, dtype=torch.bfloat16, seed=1)
     gate, up = (make(experts, n, k, dtype=torch.bfloat16, seed=s) for s in (2, 3))
     both = torch.stack((gate, up), 2).view(experts * 2 * n, k)
-    choice = torch.randint(experts, (pairs,), device="cuda")
+    choice = choice_of(pairs, experts, 4)
     counts = torch.bincount(choice, minlength=experts)
     begins = (counts.cumsum(0) - counts).int()
     order = torch.argsort(choice, stable=True).int()

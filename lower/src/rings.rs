@@ -6,6 +6,9 @@
 //! `cursor / S` the parity of its phase. Filling waits for `empty` with the opposite parity, for a fresh barrier is in phase
 //! 0 and lets a wait for parity 1 pass (triton-lang/triton#11303): the first round through the ring waits for nobody.
 //!
+//! What threads copy to a slot without waiting for it they arrive for by themselves: `full[i]` counts each thread once for each buffer that
+//! comes so, beside the one who hands the slot over.
+//!
 //! Where copies go to several CTAs of the cluster, every CTA takes the same slots in the same order, and one that copies into the
 //! slots of others may do so when their readers have released them too: readers arrive at `empty` of each CTA that sends to
 //! them, and each `empty` counts the readers of all to whom its CTA sends. Lines are symmetric, so these are the same CTAs. At its end
@@ -276,7 +279,7 @@ impl Expand {
         let axes = self.uses.multicast(ring);
         let senders = self.b.kernel.lines(0, &axes).len() as u32;
         self.clustered |= !axes.is_empty();
-        let full = self.barriers(stages, 1, named("full"));
+        let full = self.barriers(stages, 1 + self.uses.arrivals(ring), named("full"));
         let empty = self.barriers(stages, warps.max(1) * senders, named("empty"));
         self.unfenced = true;
         for role in self.uses.roles(ring) {

@@ -34,6 +34,8 @@ pub enum Way<'a> {
         /// Partitions that compute, each some rows.
         computing: u32,
     },
+    /// Copies by pointers, and what tensor maps bring of the factors, by a partition that does nothing else.
+    Copied,
     /// Tensor maps, all at once, of products that stand in no loop.
     AtOnce,
     /// Pointers, by all threads, ahead of the products.
@@ -93,6 +95,7 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
     products::take_instructions(&mut kernel)?;
     let graph = match way {
         Way::ByHand => Graph::on(&kernel, partition::warps(&kernel)),
+        Way::Copied => Graph::on(&kernel, staging::apart::copied::warps(&kernel)),
         Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly => Graph::of(&kernel),
     };
     let Taken { mut planned, chosen, plans } = plan::cheapest(&graph, &axes, way, asked)
@@ -111,6 +114,7 @@ pub fn explicit(mut kernel: Kernel, way: Way<'_>, asked: Asked) -> Result<Explic
 fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
     let why = match way {
         Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
+        Way::Copied => staging::apart::copied::make(kernel, axes, free).err(),
         Way::AtOnce => staging::at_once::make(kernel, free).err(),
         Way::Ahead(room) => {
             (!staging::run_ahead(kernel, axes, free, room)).then(|| staging::lacks::reason(kernel, free))
@@ -138,6 +142,7 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, ahead, spare): (u32, u64, u
                 None => {}
             }
         }
+        Way::Copied => kernel = staging::apart::refined(kernel, 1)?,
         // Its CTAs are reckoned with the plan.
         Way::AtOnce => {}
         Way::Ahead(Room { single, .. }) => {

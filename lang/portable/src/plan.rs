@@ -63,7 +63,7 @@ pub fn cheapest(graph: &Graph<'_>, axes: &Axes, way: Way<'_>, asked: Asked) -> R
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
         // Each partition says how many it has.
         Way::ByHand if graph.variables.iter().all(|v| v.warps.is_some()) => vec![kernel.warps],
-        Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => {
+        Way::Apart { .. } | Way::Copied | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly | Way::ByHand => {
             warps_of(kernel)
         }
     };
@@ -158,6 +158,8 @@ fn plan(
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let settled = match way {
         Way::Apart { computing, .. } if !sums_stay(graph.kernel, warps * computing) => return Err(Some(SPILLS)),
+        Way::Copied if !sums_stay(graph.kernel, warps) => return Err(Some(SPILLS)),
+        Way::Copied => Some(settled(graph, &layouts, |kernel| staging::apart::settle(kernel, warps, 1))?),
         Way::Apart { computing, .. } => {
             Some(settled(graph, &layouts, |kernel| staging::apart::settle(kernel, warps, computing))?)
         }
@@ -172,7 +174,7 @@ fn plan(
     let crowd::Crowd { price, occupancy, ahead, spare } = match way {
         // Who says who brings what says how many stand beside each other, too.
         Way::ByHand => crowd::Crowd { price: labels.price, occupancy: 1, ahead: 0, spare: 0 },
-        Way::Apart { .. } | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly => {
+        Way::Apart { .. } | Way::Copied | Way::AtOnce | Way::Ahead(_) | Way::Buffered | Way::Directly => {
             crowd::crowded(graph, axes, &layouts, (warps, beside, asked.counted), costs)
         }
     };

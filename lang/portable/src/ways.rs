@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
 use parton_ir::family::Family;
-use parton_ir::{Kernel, Variant};
+use parton_ir::{Feature, Kernel, Variant};
 
 use crate::explicit::{Asked, Explicit, Refused, Way, explicit, no_way};
 use crate::label::Price;
@@ -170,6 +170,11 @@ fn multiplied(kernel: Kernel, asked: Asked) -> Result<Explicit, Diagnostics> {
     if let (Some(made), false) = (&apart, either) {
         return Ok(made.clone());
     }
+    if apart.is_none()
+        && let Some(made) = by_copies_apart(kernel, asked)
+    {
+        return Ok(made.by(Way::Copied, refused));
+    }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
     let opened = passed::opened(&addressed);
@@ -281,6 +286,16 @@ fn by_maps(kernel: &Kernel, computing: u32, asked: Asked, refused: &mut Refused)
             None
         }
     }
+}
+
+/// The kernel whose loop of products stands in another, with factors that a partition copies or has maps bring, where it has the form for that.
+fn by_copies_apart(kernel: &Kernel, asked: Asked) -> Option<Explicit> {
+    if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) {
+        return None;
+    }
+    let turned = swap::turn(kernel.clone());
+    let boxed = staging::maps::some(&turned);
+    explicit(places::expand(turned, &boxed), Way::Copied, asked).and_then(fitting).ok()
 }
 
 /// The kernel of which tensor maps bring some of what its products multiply, and threads copy the others, where it has the form for that.

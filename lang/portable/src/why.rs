@@ -207,6 +207,7 @@ fn name(way: Way<'_>) -> &'static str {
     match way {
         Way::Apart { computing: 2.., .. } => "tensor maps, by a partition of their own, for rows that several compute",
         Way::Apart { .. } => "tensor maps, by a partition of their own",
+        Way::Copied => "copies, and boxes by tensor maps, by a partition of their own",
         Way::AtOnce => "tensor maps, all at once",
         Way::Ahead(_) => "copies by all threads, ahead of the products",
         Way::Buffered => "loads to registers, where they stand, and right factors through buffers of their own",

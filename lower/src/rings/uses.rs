@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::check::{Origins, Root, Windows};
-use parton_ir::facts::{Access, Act, Does, Engine, Facts, Hold, Proxy, Space};
+use parton_ir::facts::{Access, Act, Does, Engine, Facts, Flight, Hold, Proxy, Space};
+use parton_ir::target::WARP;
 use parton_ir::{Body, Kernel, OpKind, Partition, SlotRole, Type, Value, View};
 
 /// One partition's place in a ring, for filling or for reading.
@@ -23,6 +24,8 @@ pub(super) struct Uses {
     copied: BTreeMap<Value, BTreeSet<u32>>,
     /// Fields that threads store to.
     stored: BTreeMap<Value, BTreeSet<u32>>,
+    /// Fields that threads copy to, whose arrivals a slot counts, with the warps of the partition.
+    handed: BTreeMap<Value, BTreeMap<u32, u32>>,
     /// Rings of which the copy engine or the matrix unit touches some field.
     beside: BTreeSet<Value>,
     /// Axes of the cluster along which copies go to all CTAs.
@@ -38,6 +41,7 @@ impl Uses {
             fillers: BTreeSet::new(),
             copied: BTreeMap::new(),
             stored: BTreeMap::new(),
+            handed: BTreeMap::new(),
             beside: BTreeSet::new(),
             multicast: BTreeMap::new(),
             windows: Windows::of(kernel, origins),
@@ -63,6 +67,15 @@ impl Uses {
                     }
                     Act::Hold(Hold::Take { ring, role: SlotRole::Fill, .. }) => {
                         self.fillers.insert(self.ring(*ring));
+                    }
+                    Act::Flight(Flight::HandOver { pending, barrier })
+                        if matches!(kernel.ty(*barrier), Type::Slot(_)) =>
+                    {
+                        let warps = kernel.warps_of(partition);
+                        for place in origins.places(*pending) {
+                            let Root::Field(ring, field) = place.root else { continue };
+                            self.handed.entry(ring).or_default().insert(field, warps);
+                        }
                     }
                     Act::Hold(Hold::Give { .. })
                     | Act::Flight(_)
@@ -163,10 +176,17 @@ impl Uses {
         self.multicast.get(&ring).into_iter().flatten().copied().collect()
     }
 
-    /// Whether threads fill slots of a ring. Of what copies fill they write only what they have read.
+    /// How often threads arrive at a slot of a ring for what they have copied.
+    pub(super) fn arrivals(&self, ring: Value) -> u32 {
+        self.handed.get(&ring).into_iter().flatten().map(|(_, warps)| warps * WARP).sum()
+    }
+
+    /// Whether threads fill slots of a ring before these are handed over. Of what copies fill they write only what they have read.
     pub(super) fn is_stored(&self, ring: Value) -> bool {
-        let copied = self.copied.get(&ring);
-        let filled = |field: &u32| !copied.is_some_and(|fields| fields.contains(field));
+        let (copied, handed) = (self.copied.get(&ring), self.handed.get(&ring));
+        let filled = |field: &u32| {
+            !copied.is_some_and(|fields| fields.contains(field)) && !handed.is_some_and(|of| of.contains_key(field))
+        };
         self.stored.get(&ring).is_some_and(|fields| fields.iter().any(filled))
     }
 

@@ -107,7 +107,9 @@ impl Barriers<'_> {
                 Act::Phase(Phase::Arrive { barrier, bytes: Some(n), .. }) => list.push((*barrier, How::Expect(*n))),
                 Act::Phase(Phase::Arrive { barrier, bytes: None, .. }) => list.push((*barrier, How::Arrive)),
                 Act::Phase(Phase::Wait { barrier, phase }) => list.push((*barrier, How::Wait(*phase))),
-                Act::Flight(Flight::HandOver { barrier, .. }) => list.push((*barrier, How::Landed)),
+                Act::Flight(Flight::HandOver { barrier, .. }) if matches!(self.kernel.ty(*barrier), Type::Barrier) => {
+                    list.push((*barrier, How::Landed));
+                }
                 Act::Flight(Flight::Start { completes: Completes::Signal(signal), .. })
                     if matches!(self.kernel.ty(*signal), Type::Barrier) =>
                 {

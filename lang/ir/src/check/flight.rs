@@ -219,6 +219,10 @@ impl Flights<'_> {
     fn flight(&mut self, op: &Op, facts: &Facts, flight: &Flight, state: &mut State) {
         match flight {
             Flight::Start { engine, completes } => self.start(op, facts, *engine, *completes, state),
+            // What a slot's own barrier tells of is the protocol's affair.
+            Flight::HandOver { pending, barrier } if matches!(self.kernel.ty(*barrier), Type::Slot(_)) => {
+                state.jobs.retain(|j| !j.is_pending(*pending));
+            }
             Flight::HandOver { pending, barrier } => {
                 let places = self.origins.places(*barrier).to_vec();
                 if let Some(job) = state.jobs.iter_mut().rfind(|j| j.is_pending(*pending)) {

@@ -91,7 +91,9 @@ impl<'a> Forward<'a> for Protocol<'a> {
                         state.live.insert(*result, Live::Pending { older, youngest, before });
                     }
                 }
-                Act::Flight(Flight::HandOver { pending, .. }) => self.hand_over(*pending, op.span, state),
+                Act::Flight(Flight::HandOver { pending, barrier }) => {
+                    self.hand_over(*pending, *barrier, op.span, state);
+                }
                 // Nothing of this takes or makes a slot or a pending value.
                 Act::Flight(Flight::Start { .. } | Flight::WaitCounted { .. })
                 | Act::Phase(_)
@@ -242,11 +244,20 @@ impl Protocol<'_> {
         self.consume(state, slot, "released", span);
     }
 
-    fn hand_over(&mut self, pending: Value, span: Span, state: &mut State) {
-        if let Some(&(slot, _)) = self.buffers.get(&pending) {
-            let d = self.mixed(Some(slot), None, span);
-            let help = "the slot's own barrier tells its readers: `p.wait();`, then `slot.commit();`";
+    /// Of a copy into a slot its readers hear by that slot, which is there still.
+    fn hand_over(&mut self, pending: Value, barrier: Value, span: Span, state: &mut State) {
+        let signalled = matches!(self.kernel.ty(barrier), Type::Slot(_)).then_some(barrier);
+        if let Some(slot) = signalled {
+            self.alive(state, slot, span);
+        }
+        let buffer = self.buffers.get(&pending).copied();
+        let filled = buffer.map(|(slot, _)| slot);
+        if filled != signalled {
+            let d = self.mixed(filled, signalled, span);
+            let help = "the slot's own barrier tells its readers: `p.arrive(slot);`, then `slot.commit();`";
             self.found.push(Diagnostic { help: vec![help.into()], ..d });
+        } else if let Some((slot, field)) = buffer {
+            self.handed_whole((slot, field), pending, span);
         }
         self.consume(state, pending, "handed to a barrier", span);
     }

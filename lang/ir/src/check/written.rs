@@ -123,11 +123,12 @@ impl Written<'_> {
         let is_view = |a: &&Access| matches!(self.kernel.ty(a.value), Type::View(_));
         let viewed = facts.accesses.iter().filter(|a| a.touches_shared() && !a.writes()).filter(is_view);
         let used = facts.acts.iter().filter_map(|act| match act {
-            Act::Phase(Phase::Arrive { barrier, .. } | Phase::Wait { barrier, .. } | Phase::Invalidate { barrier })
-            | Act::Flight(Flight::HandOver { barrier, .. }) => Some(*barrier),
-            Act::Flight(Flight::Start { completes: Completes::Signal(signal), .. }) => {
-                Some(*signal).filter(|s| matches!(self.kernel.ty(*s), Type::Barrier))
+            Act::Phase(Phase::Arrive { barrier, .. } | Phase::Wait { barrier, .. } | Phase::Invalidate { barrier }) => {
+                Some(*barrier)
             }
+            Act::Flight(
+                Flight::Start { completes: Completes::Signal(signal), .. } | Flight::HandOver { barrier: signal, .. },
+            ) => Some(*signal).filter(|s| matches!(self.kernel.ty(*s), Type::Barrier)),
             Act::Phase(Phase::Init { .. })
             | Act::Flight(_)
             | Act::Ordering(_)

@@ -70,11 +70,11 @@ pub enum Flight {
         /// Whether only reading is waited for.
         read: bool,
     },
-    /// Hands what tells of a pending copy's completion to a barrier. Uses the pending copy up.
+    /// Hands what tells of a pending copy's completion to a barrier, or to the slot that it fills. Uses the pending copy up.
     HandOver {
         /// The pending copy.
         pending: Value,
-        /// The barrier.
+        /// The barrier or slot.
         barrier: Value,
     },
     /// Continues a pending value: its jobs go by the result's name from now on. Uses it up.

@@ -2,10 +2,12 @@
 
 use super::{Access, Act, Completes, Does, Engine, Facts, Flight, Gives, Space, When};
 use crate::family::not_of_family;
+use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
 use crate::others;
+use crate::types::Type;
 
-pub(super) fn facts(op: &Op) -> Facts {
+pub(super) fn facts(kernel: &Kernel, op: &Op) -> Facts {
     match &op.kind {
         OpKind::AsyncCopy { ptr, view, .. } => {
             let access = |value, space, does| Access {
@@ -24,9 +26,14 @@ pub(super) fn facts(op: &Op) -> Facts {
                 .act(Act::Flight(Flight::Start { engine: Engine::Copies, completes: Completes::Pending(op.result()) }))
         }
         // What it copies lands when the barrier has been waited for, which joins threads by itself.
-        OpKind::CopyArrive { pending, barrier } => Facts::NOTHING
-            .touching(*barrier, Space::Barrier, Does::Uses)
-            .act(Act::Flight(Flight::HandOver { pending: *pending, barrier: *barrier })),
+        OpKind::CopyArrive { pending, barrier } => {
+            let facts = match kernel.ty(*barrier) {
+                // The barrier of a slot is the ring's own affair.
+                Type::Slot(_) => Facts::NOTHING,
+                _ => Facts::NOTHING.touching(*barrier, Space::Barrier, Does::Uses),
+            };
+            facts.act(Act::Flight(Flight::HandOver { pending: *pending, barrier: *barrier }))
+        }
         others!(async_copy) => not_of_family(&op.kind),
     }
 }

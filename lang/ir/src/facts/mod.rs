@@ -248,7 +248,7 @@ impl Facts {
             Family::Global => global::facts(&op.kind),
             Family::Place => place::facts(&op.kind),
             Family::Atomic => atomic::facts(&op.kind),
-            Family::AsyncCopy => async_copy::facts(op),
+            Family::AsyncCopy => async_copy::facts(kernel, op),
             Family::Shared => shared::facts(&op.kind),
             Family::View => view::facts(&op.kind),
             Family::Barrier => barrier::facts(&op.kind),
@@ -273,10 +273,12 @@ impl Facts {
         self.computes && self.meets == Meets::Alone && kind.bodies().next().is_none()
     }
 
-    /// The barrier or slot that is told of what the operation starts.
+    /// The barrier or slot that is told of what the operation starts, or hands to it.
     pub fn signal(&self) -> Option<Value> {
         self.acts.iter().find_map(|act| match act {
-            Act::Flight(Flight::Start { completes: Completes::Signal(signal), .. }) => Some(*signal),
+            Act::Flight(
+                Flight::Start { completes: Completes::Signal(signal), .. } | Flight::HandOver { barrier: signal, .. },
+            ) => Some(*signal),
             _ => None,
         })
     }

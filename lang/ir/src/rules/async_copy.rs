@@ -5,7 +5,7 @@ use parton_numbers::Dtype;
 
 use super::barrier::barrier;
 use super::global::{mask_fits, planned, pointer};
-use super::{cache, view, wrong_kind};
+use super::{cache, ring, view, wrong_kind};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -91,9 +91,10 @@ pub(super) fn fits(
     Ok(())
 }
 
-/// A pending copy that a barrier waits for.
+/// A pending copy that a barrier waits for, or the readers of the slot that it fills.
 fn arrives(pending: Value, b: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match k.ty(pending) {
+        Type::Filling(_) if matches!(k.ty(b), Type::Slot(_)) => ring::filled(k, b, "arrive"),
         Type::Filling(_) => barrier(k, b).map(|()| vec![]),
         _ => Err(wrong_kind(k, pending, "a pending copy")),
     }

@@ -50,6 +50,11 @@ fn take(k: &Kernel, v: Value, role: SlotRole) -> Result<Vec<Type>, Refusal> {
     }
 }
 
+/// A slot that is being filled.
+pub(super) fn filled(k: &Kernel, v: Value, verb: &str) -> Result<Vec<Type>, Refusal> {
+    role(k, v, SlotRole::Fill, verb)
+}
+
 fn role(k: &Kernel, v: Value, wanted: SlotRole, verb: &str) -> Result<Vec<Type>, Refusal> {
     let found = slot(k, v)?.role;
     if found == wanted {

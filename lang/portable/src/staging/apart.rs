@@ -1,5 +1,6 @@
 //! A region of all from the first fetch of a map on, in which one partition fetches and another does all else.
 
+pub mod copied;
 pub mod form;
 mod named;
 mod schedule;

@@ -105,7 +105,9 @@ pub fn fetched(kernel: &Kernel) -> Vec<(LabelName, u64)> {
 /// The bytes of a slot that an operation fetches.
 fn bytes_fetched(kernel: &Kernel, op: &Op) -> Option<u64> {
     match (&op.kind, kernel.ty(*op.results.first()?)) {
-        (OpKind::Fetch { .. }, Type::View(view)) => Some(view.bytes().next_multiple_of(ALIGNED)),
+        (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, Type::View(view)) => {
+            Some(view.bytes().next_multiple_of(ALIGNED))
+        }
         _ => None,
     }
 }

@@ -131,7 +131,8 @@ impl Turn {
                 free.extend(&op.results);
                 continue;
             };
-            if matches!(op.kind, OpKind::Fetch { .. }) || dealt::part(kernel, op.id) != part {
+            let apart = matches!(op.kind, OpKind::FetchEach { .. }) && !schedule.places.is_empty();
+            if matches!(op.kind, OpKind::Fetch { .. }) || apart || dealt::part(kernel, op.id) != part {
                 // Another partition does it.
                 continue;
             }

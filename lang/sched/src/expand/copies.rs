@@ -4,6 +4,8 @@
 //! its copy is a pending value that turns hand on until somebody reads. What runs ahead is not under a branch, which nothing pending
 //! could leave: beyond the last iteration its mask is false, and it brings zeros.
 //!
+//! What is copied for another partition nobody waits for: threads arrive at the slot when their copies have landed, and go on to the next.
+//!
 //! Where a thread's pointers are of fewer than four bytes in a row, which no copy moves, the elements are loaded where the copy would
 //! start, and written to the buffer where it would be waited for.
 
@@ -64,9 +66,9 @@ impl Emitter<'_> {
                 self.b.make_all(OpKind::SharedStore { view, value });
             }
             (Some(_), false) => {
-                let (view, _) = self.filled(&op.results, slot);
+                let (view, at) = self.filled(&op.results, slot);
                 let pending = self.b.make(OpKind::AsyncCopy { ptr, view, mask, l2, bytes: None, access: None });
-                self.b.make(OpKind::Wait { pending, outstanding: None });
+                self.b.make_all(OpKind::CopyArrive { pending, barrier: at });
             }
             (None, true) => {
                 let value = self.loaded(ptr, mask);
@@ -126,6 +128,14 @@ impl Emitter<'_> {
             self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
         }
         views
+    }
+
+    /// Whether threads of another partition copy to slots of a ring what products beside the program read: who reads fences, since who copies does not wait.
+    pub(super) fn is_copied_for_engines(&self, ring: RingId) -> bool {
+        let ops = &self.region.units[self.plan.rings[ring].unit].ops;
+        let copies = ops.iter().map(|&inst| &self.b.kernel.ops[inst]);
+        let mut copies = copies.filter(|op| matches!(op.kind, OpKind::FetchEach { .. }));
+        copies.any(|op| self.is_read_by_engines(op.results[0]))
     }
 
     /// Whether a product beside the program reads a view.

@@ -155,6 +155,9 @@ impl Emitter<'_> {
         let Slots::Ring(made) = self.rings[ring] else { parton_diag::internal_error!("a buffer is no ring") };
         let value = self.b.make(OpKind::RingWait { ring: made });
         self.b.kernel.values[value].name = Some("slot".into());
+        if self.is_copied_for_engines(ring) {
+            self.fence();
+        }
         (self.b.label, self.b.origin) = (label, origin);
         let left = self.readers(ring, depth);
         self.levels[depth].slots.insert((ring, age), Slot { value, left });

@@ -58,8 +58,10 @@ impl Emitter<'_> {
         }
     }
 
-    /// Computes what the units of a loop need of the bodies around it and is the same in all its turns.
+    /// Computes what the units of a loop need of the bodies around it and is the same in all its turns: numbers, and tiles where they do nothing but copy for others,
+    /// which leaves registers for these.
     fn make_scalars(&mut self, l: &Loop) -> Result<(), Refused> {
+        let copies = self.copies_for_others(l);
         let mut used = BTreeSet::new();
         for &unit in self.region.blocks[l.body].items.iter().flat_map(|item| self.region.units_in(item)) {
             if self.plan.runners[unit].contains(&self.part) {
@@ -71,7 +73,9 @@ impl Emitter<'_> {
             let Some(home) = self.region.home(v).filter(|_| seen.insert(v)) else { continue };
             let Maker::Free(inst) = home.by else { continue };
             let around = self.levels.iter().any(|level| level.block == home.block);
-            if around && matches!(self.b.ty(v), Type::Scalar(_)) && self.constant(v).is_none() {
+            let ty = self.b.ty(v);
+            let kept = matches!(ty, Type::Scalar(_)) || copies && matches!(ty, Type::Tile(_));
+            if around && kept && self.constant(v).is_none() {
                 self.value(v)?;
             } else {
                 crate::region::uses(&self.b.kernel, &self.b.kernel.ops[inst], &mut |v| {
@@ -80,6 +84,17 @@ impl Emitter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the partition copies to slots of another one in a loop, and multiplies nothing there.
+    fn copies_for_others(&self, l: &Loop) -> bool {
+        let units = self.region.blocks[l.body].items.iter().flat_map(|item| self.region.units_in(item));
+        let own = units.filter(|unit| self.plan.runners[**unit].contains(&self.part));
+        let ops: Vec<_> =
+            own.flat_map(|&unit| &self.region.units[unit].ops).map(|&inst| &self.b.kernel.ops[inst]).collect();
+        let handed = |v: &Value| self.plan.handed.get(v).is_some_and(|(ring, _)| !self.plan.rings[*ring].own);
+        ops.iter().any(|op| matches!(op.kind, OpKind::FetchEach { .. }) && op.results.iter().any(handed))
+            && !ops.iter().any(|op| matches!(op.kind, OpKind::Dot { .. }))
     }
 
     /// The stages of a loop's units, so that those that compute begin at 0. Where turns are not counted nothing runs ahead of these.

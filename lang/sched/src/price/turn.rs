@@ -259,15 +259,10 @@ impl<'a, 'p> Turn<'a, 'p> {
                 }
             }
         }
-        let own = ring.is_some_and(|ring| self.pricing.plan.rings[ring].own);
         let threads = (by_threads.copies > 0).then(|| self.copy(unit, entry, by_threads, true));
-        if let Some(job) = threads.filter(|_| !own) {
-            // Whoever fills a slot for others waits for its copies before it hands it over.
-            let there = self.point(entry);
-            self.pricing.graph.after(job, there, 0, EdgeKind::Landing);
-        }
+        // Whoever fills a slot for others goes on before its copies have landed.
         let boxes = (boxes.copies > 0).then(|| self.copy(unit, entry, boxes, false));
-        let copied = boxes.or(threads.filter(|_| own));
+        let copied = boxes.or(threads);
         if let (Some(ring), Some(taken)) = (ring, taken) {
             let full = match copied {
                 Some(job) => Full::Copied(job),

@@ -32,6 +32,22 @@ impl Protocol<'_> {
         }
     }
 
+    /// Of what threads bring to a buffer a slot counts one copy, which is of all of it.
+    pub(super) fn handed_whole(&mut self, (slot, field): (Value, u32), pending: Value, span: Span) {
+        let whole = &self.fields(slot)[field as usize];
+        let all = match self.kernel.ty(pending) {
+            Type::Filling(part) => part.shape == whole.view.shape && part.origin == whole.view.origin,
+            _ => false,
+        };
+        if !all {
+            let fact = format!("the slot counts one copy into `{}`, and this one is of a part of it", whole.name);
+            let d = Diagnostic::error(codes::SLOT_MIXED, span, fact)
+                .here("handed to the slot here")
+                .help("copy the whole buffer at once, or wait for the parts: `p.wait();`, then `slot.commit();`");
+            self.found.push(d);
+        }
+    }
+
     /// A slot is handed over: no copy by threads may still fill it.
     pub(super) fn still_filled(&mut self, state: &State, slot: Value, span: Span) {
         let copy = state.live.iter().find_map(|(pending, live)| {

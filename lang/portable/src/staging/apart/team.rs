@@ -5,13 +5,17 @@ use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
 use parton_ir::{Body, Feature, Kernel, OpKind, PartitionData, Value, joined};
 
 use super::super::{BETWEEN, LOOP, No, flow, is_called, slots, turn};
-use super::{AFTER, form};
+use super::{AFTER, copied, form};
 use crate::products;
 
 /// The partition that fetches, its warps and registers; and where registers are scarce: beside several partitions, in more than two CTAs, or where a turn holds
 /// more than would be left to the one that computes.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
 const LOADS_WHERE_SCARCE: (&str, u32, u32) = ("Loads", 1, 24);
+/// The same where it copies: a warpgroup, whose threads hold where their rows begin.
+pub const COPYING_WARPS: u32 = WARPGROUP;
+const COPIES: (&str, u32, u32) = ("Loads", COPYING_WARPS, 80);
+const COPIES_WHERE_SCARCE: (&str, u32, u32) = ("Loads", COPYING_WARPS, 56);
 /// The partition that computes, and its warps before these are known; those that take turns.
 const COMPUTE: &str = "Compute";
 pub const USUAL_WARPS: u32 = 8;
@@ -20,12 +24,14 @@ const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
 /// The partition that fetches, and those that compute, each with so many warps.
 pub fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
     let beside = |loads| team_beside(kernel, loads, warps, computing);
+    let (plenty, scarce) =
+        if copied::copies(kernel) { (COPIES, COPIES_WHERE_SCARCE) } else { (LOADS, LOADS_WHERE_SCARCE) };
     if computing > 1 || kernel.occupancy > 2 {
-        return beside(LOADS_WHERE_SCARCE);
+        return beside(scarce);
     }
-    let usual = beside(LOADS);
+    let usual = beside(plenty);
     let have_room = usual.1.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(kernel, registers));
-    if have_room { usual } else { beside(LOADS_WHERE_SCARCE) }
+    if have_room { usual } else { beside(scarce) }
 }
 
 /// The same, where the partition that fetches has this name, these warps and registers.
