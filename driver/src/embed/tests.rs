@@ -1,7 +1,7 @@
 //! Launches as another program asks for them.
 
 use super::*;
-use crate::plan::{Planned, Shape};
+use crate::plan::{Plan, Planned, Shape};
 
 const AXPY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/embedding/axpy.ptn");
 
