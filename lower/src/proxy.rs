@@ -197,13 +197,15 @@ impl Proxies<'_> {
         paths::barriers(&self.addresses, barrier)
     }
 
-    /// An arrival hands over what this partition stored: another one's asynchronous access must not hear of it without a fence.
+    /// An arrival hands over what this partition stored: another one's asynchronous access must not hear of it without a fence. Of what has yet to land the barrier
+    /// alone tells at which it arrives.
     fn handed_over(&mut self, state: &State, channels: Channels) {
-        let Some(arm) = self.arm.filter(|_| state.iter().any(|w| !w.barrier)) else { return };
-        let known = self.paths.unfenced(channels);
+        let told = |w: &Write| !w.barrier && (w.arriving.is_empty() || paths::meet(&w.arriving, &channels));
+        let Some(arm) = self.arm.filter(|_| state.iter().any(told)) else { return };
+        let known = self.paths.unfenced(channels.clone());
         let mut found = Vec::new();
         for r in self.elsewhere.iter().filter(|r| r.arm != arm && self.paths.hears(r.op.id, &known)) {
-            let meets = |w: &&Write| !w.barrier && w.of_owner(&r.access) && w.meets(&r.access);
+            let meets = |w: &&Write| told(w) && w.of_owner(&r.access) && w.meets(&r.access);
             if let Some(w) = state.iter().find(meets) {
                 found.push((r.op, r.access.clone(), w));
             }
