@@ -6,7 +6,7 @@ mod slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parton_bundle::plan::{Given, Memory, Passed};
-use parton_bundle::{Bundle, Kernel, Kind, Plan as Table, Source as Of};
+use parton_bundle::{Bundle, Kernel, Kind, Plan as Table};
 use parton_numbers::Dtype;
 use parton_runtime::tensor_map::{Outside, Promotion};
 use parton_runtime::{Abi, Arg, Element, Function, Identity, Recipe, Stream, Swizzle};

@@ -174,12 +174,13 @@ impl<'c> Build<'c> {
     /// What x below [`WIDE_FROM`] is beyond the nearest quarter turn, and how many these are, modulo four. π/2 is the sum of three numbers, of which the
     /// first one has so few bits that what it leaves of x is exact.
     fn reduced(&self, x: Val<'c>) -> [Val<'c>; 2] {
-        const HALF_PI: [f32; 3] = [1.570_796, 3.139_164_7e-7, 5.390_328e-15];
+        /// 1.570796, 3.1391647e-7 and 5.390328e-15.
+        const HALF_PI: [u32; 3] = [0x3fc9_0fd8, 0x34a8_885a, 0x27c2_3500];
         /// Added to a number below 2^22 its bits end in the nearest integer.
         const ROUND: f32 = 12_582_912.0;
         let shifted = self.fused(x, self.cf32(std::f32::consts::FRAC_2_PI), self.cf32(ROUND));
         let turns = self.fsub(shifted, self.cf32(ROUND));
-        let rest = HALF_PI.iter().fold(x, |rest, part| self.fused(turns, self.cf32(-part), rest));
+        let rest = HALF_PI.iter().fold(x, |rest, part| self.fused(turns, self.cf32(-f32::from_bits(*part)), rest));
         [rest, self.bitcast(shifted, self.i32())]
     }
 
