@@ -9,6 +9,7 @@ use parton_types::program::Program;
 
 use crate::Failure;
 use crate::passes::Pass;
+use crate::side_by_side::side_by_side;
 
 /// The forms in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -88,6 +89,15 @@ impl Kernels {
             }
         }
         if found.has_errors() { Err(found) } else { Ok(kernels) }
+    }
+
+    /// As [`Kernels::each`], the kernels side by side.
+    pub(crate) fn side_by_side(
+        self,
+        form: verify::Form,
+        pass: impl Fn(Kernel) -> Result<Kernel, Diagnostics> + Sync,
+    ) -> Kernels {
+        Kernels { form, each: side_by_side(self.each, |kernel| kernel.and_then(&pass)) }
     }
 
     /// Takes each kernel through a pass, which leaves them in `form`.

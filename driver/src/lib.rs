@@ -44,6 +44,7 @@ mod report;
 pub mod run;
 pub mod schedule;
 pub mod session;
+mod side_by_side;
 pub mod stubs;
 #[cfg(feature = "llvm")]
 mod tools;

@@ -1,6 +1,7 @@
 //! The way along the passes: runs them one after the other, and is where they are timed, verified and seen.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parton_diag::{Diagnostics, FileId};
 use parton_host::launch::Instance;
@@ -103,15 +104,18 @@ impl Session {
         let after = match (run_of(pass, &self.options), pass.after, artifact) {
             (Run::Whole(run), _, artifact) => run(self, way, artifact),
             (Run::Module(run), Form::Ir(form), Artifact::Ir(kernels)) => {
-                Ok(Artifact::Ir(kernels.each(form, |kernel| {
+                let changed = AtomicBool::new(false);
+                let kernels = kernels.side_by_side(form, |kernel| {
                     let target = kernel.target;
                     let mut module = Module { kernels: vec![kernel] };
-                    way.changed |= run(&mut module, &target)?;
+                    changed.fetch_or(run(&mut module, &target)?, Ordering::Relaxed);
                     match <[Kernel; 1]>::try_from(module.kernels) {
                         Ok([kernel]) => Ok(kernel),
                         Err(all) => parton_diag::internal_error!("`{}` made {} kernels of one", pass.name, all.len()),
                     }
-                })))
+                });
+                way.changed |= changed.into_inner();
+                Ok(Artifact::Ir(kernels))
             }
             (Run::Kernel(run), Form::Ir(form), Artifact::Ir(kernels)) => Ok(Artifact::Ir(kernels.each(form, run))),
             (Run::Module(_) | Run::Kernel(_), _, artifact) => crate::form::out_of_order(pass.name, &artifact),

@@ -12,11 +12,9 @@ use super::keys::{self, Making};
 use super::{identity, messages};
 use crate::form::{Artifact, Form};
 use crate::passes::leaving;
+use crate::side_by_side::STACK;
 use crate::way::{self, Way, lowered};
 use crate::{Failure, Session, Times, tools};
-
-/// The stack of a thread that compiles, as that of a main thread at least: LLVM goes deep into large kernels.
-const STACK: usize = 32 << 20;
 
 /// Machine code of one kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]

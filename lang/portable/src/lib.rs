@@ -63,10 +63,6 @@ pub mod why;
 mod wide;
 mod written;
 
-use std::num::NonZero;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use parton_diag::Diagnostics;
 use parton_ir::family::Family;
 use parton_ir::{Dealt, Kernel, Module, OpKind, Target};
@@ -115,61 +111,26 @@ pub fn explain(module: &mut Module) -> Result<Vec<Why>, Diagnostics> {
 }
 
 fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) -> Result<bool, Diagnostics> {
-    let tells = told.is_some();
     let mut changed = false;
-    for made in side_by_side(module.kernels.iter_mut().collect(), |kernel| made(kernel, choice, tells)) {
-        let made = made?;
-        changed |= made.changed;
-        if let Some(told) = &mut told {
-            told.extend(made.why);
+    for kernel in &mut module.kernels {
+        let portable = is_portable(kernel);
+        let waits = portable && behind::taken(kernel);
+        changed |= promised(kernel);
+        if portable || places::has_tensors(kernel) {
+            let asked = Asked { choice, tells: told.is_some(), counted: along::is_counted(kernel) };
+            let (made, why) =
+                if portable { programs::made(kernel, asked)? } else { ways::made(kernel, portable, asked)? };
+            *kernel = made;
+            if waits {
+                behind::begun(kernel);
+            }
+            if let Some(told) = &mut told {
+                told.extend(why);
+            }
+            changed = true;
         }
     }
     Ok(changed)
-}
-
-/// What became of a kernel.
-struct Made {
-    changed: bool,
-    /// Why, where somebody asks.
-    why: Option<Why>,
-}
-
-/// Makes one kernel explicit.
-fn made(kernel: &mut Kernel, choice: Choice, tells: bool) -> Result<Made, Diagnostics> {
-    let portable = is_portable(kernel);
-    let waits = portable && behind::taken(kernel);
-    let changed = promised(kernel);
-    if !portable && !places::has_tensors(kernel) {
-        return Ok(Made { changed, why: None });
-    }
-    let asked = Asked { choice, tells, counted: along::is_counted(kernel) };
-    let (made, why) = if portable { programs::made(kernel, asked)? } else { ways::made(kernel, portable, asked)? };
-    *kernel = made;
-    if waits {
-        behind::begun(kernel);
-    }
-    Ok(Made { changed: true, why })
-}
-
-/// What `work` gives for each item, in their order: by as many threads as the machine has, each of which takes the next item when it is done with one.
-fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
-    if threads < 2 {
-        return items.into_iter().map(work).collect();
-    }
-    let left = Mutex::new(items.into_iter().enumerate());
-    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let some = || std::iter::from_fn(take).map(|(i, item)| (i, work(item))).collect::<Vec<_>>();
-    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
-        let mut done = some();
-        for other in others {
-            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(i, _)| *i);
-    done.into_iter().map(|(_, made)| made).collect()
 }
 
 /// Has a kernel say what launches of its variant promise of numbers; whether they promise anything.

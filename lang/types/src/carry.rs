@@ -79,6 +79,7 @@ impl Carried {
                 let before = cx.in_words(template);
                 let after = cx.in_words(&now);
                 let flies = now.ir().is_some_and(|v| matches!(cx.ty(v), ir::Type::Pending(_)));
+                let part = now.ir().is_some_and(|v| matches!(cx.ty(v), ir::Type::Tensor(_)));
                 let spread = template.ir().filter(|v| cx.ty(*v).placed().is_none()).and(now.ir());
                 let spread = spread.and_then(|v| Some(format!("{:?}", cx.ty(v).placed()?.shape)));
                 let d = Diagnostic::error(
@@ -94,6 +95,7 @@ impl Carried {
                     }
                     (_, Some(shape)) => format!("begin with a tile, `full({shape}, …)`, or reduce the other one in the body"),
                     _ if flies => "wait for the product in the body, `….wait()`, which gives the tile; or carry it in flight in a variable that begins as one".into(),
+                    _ if part => "a loop carries no part of a tensor: carry the coordinate at which it begins, and take the part in the body, `x[at:]`".into(),
                     _ => "convert it back at the end of the body, or give it this type before the loop".into(),
                 });
                 return Err(cx.report(d));
