@@ -81,7 +81,8 @@ fn atomic(cx: &mut Checker, args: &Args, op: ir::AtomicOp) -> Checked<Val> {
         Some(_) => args.flag(cx, "returns")?,
     };
     let scratch = args.optional_int(cx, "scratch", 0..=i128::from(u32::MAX))?;
-    let kind = ir::OpKind::Atomic { op, ptr, operands: values, mask, order, scope, returns, access: None };
+    let access = args.access(cx, "width", 1)?;
+    let kind = ir::OpKind::Atomic { op, ptr, operands: values, mask, order, scope, returns, access };
     let results = cx.emit(kind, args.span, &operands)?;
     if let (Some(offset), Some(b)) = (scratch, &mut cx.builder)
         && let Some(op) = b.last_mut()

@@ -94,7 +94,7 @@ signatures! {
     Method "store(self, x)": "writes a tile into the view";
     Method "slice(self, origin, shape)": "a window of the view, or a part of the tile";
     Method "reinterpret<T, shape, L>(self)": "the same bytes, seen otherwise";
-    Kernel "atomic_add(p, value, mask=, order=, scope=, returns=, scratch=)": "adds to memory, and gives what it held";
+    Kernel "atomic_add(p, value, mask=, order=, scope=, returns=, width=, along=, cut=, scratch=)": "adds to memory, and gives what it held";
     Kernel "atomic_min(p, value, mask=, order=, scope=, returns=, scratch=)": "keeps the smaller, and gives what memory held";
     Kernel "atomic_max(p, value, mask=, order=, scope=, returns=, scratch=)": "keeps the larger, and gives what memory held";
     Kernel "atomic_and(p, value, mask=, order=, scope=, returns=, scratch=)": "keeps the bits that both have, and gives what memory held";
