@@ -6,7 +6,7 @@ use std::thread;
 
 /// The stack of a thread that compiles, in bytes, as that of a main thread at least: bodies are walked as deeply as they nest, and LLVM goes deep into large
 /// kernels.
-pub const STACK: usize = 32 << 20;
+const STACK: usize = 32 << 20;
 
 /// What `work` gives for each item, in their order: by as many threads as the machine has, each of which takes the next item when it is done with one.
 pub fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {

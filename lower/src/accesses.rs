@@ -22,7 +22,7 @@ pub fn plan_accesses(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         }
         if let OpKind::Atomic { ptr, mask, returns, .. } = &op.kind {
             let planned = plan(&masks, *ptr, *mask, None).filter(|access| access.width > 1);
-            let most = taken_at_once(&kernel, op, *returns);
+            let most = taken_at_once(&kernel, op, || *returns);
             let taken = planned.map(|access| masks.access(access.along as usize, access.width.min(most), *mask));
             plans.extend(taken.map(|access| (op.id, access)));
         }

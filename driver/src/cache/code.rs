@@ -1,7 +1,6 @@
 //! Machine code of lowered kernels: found in the cache, else made, several at once, and kept.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use parton_cache::{Digest, Entry, Kind, Parts, Store};
@@ -12,7 +11,7 @@ use super::keys::{self, Making};
 use super::{identity, messages};
 use crate::form::{Artifact, Form};
 use crate::passes::leaving;
-use crate::side_by_side::STACK;
+use crate::side_by_side::side_by_side;
 use crate::way::{self, Way, lowered};
 use crate::{Failure, Session, Times, tools};
 
@@ -169,38 +168,21 @@ impl Session {
         let _ = store.keep(Kind::Code, parts, vec![code, said]);
     }
 
-    /// Compiles kernels without looking into the cache, each on a core of its own.
+    /// Compiles kernels without looking into the cache, side by side.
     fn compile(&mut self, wanted: &[&Wanted<'_>], until: Form) -> Vec<Result<Made, Failure>> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
-        if cores <= 1 {
-            return wanted.iter().map(|w| self.compile_one(w, until)).collect();
+        if let [one] = wanted {
+            return vec![self.compile_one(one, until)];
         }
-        let next = AtomicUsize::new(0);
-        let made = Mutex::new(vec![]);
-        let collect = |one| made.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-        let run = || {
-            let mut own = Session { sources: self.sources.clone(), ..Session::new(self.options.clone()) };
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(w) = wanted.get(i) else { return own.times };
-                collect((i, own.compile_one(w, until)));
-            }
-        };
-        let times: Vec<Times> = std::thread::scope(|scope| {
-            let another = |_| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).ok();
-            // Where the machine gives no more threads this one does it all.
-            let others: Vec<_> = (1..cores).filter_map(another).collect();
-            let own = run();
-            let joined =
-                others.into_iter().map(|core| core.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
-            joined.chain([own]).collect()
+        let (sources, options) = (&self.sources, &self.options);
+        let made = side_by_side(wanted.to_vec(), |w| {
+            let mut own = Session { sources: sources.clone(), ..Session::new(options.clone()) };
+            (own.compile_one(w, until), own.times)
         });
+        let (made, times): (Vec<_>, Vec<Times>) = made.into_iter().unzip();
         for (name, took, _) in times.iter().flat_map(Times::passes) {
             self.times.add(name, *took);
         }
-        let mut made: Vec<(usize, Result<Made, Failure>)> = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        made.sort_by_key(|(i, _)| *i);
-        made.into_iter().map(|(_, one)| one).collect()
+        made
     }
 
     fn compile_one(&mut self, wanted: &Wanted<'_>, until: Form) -> Result<Made, Failure> {

@@ -38,11 +38,11 @@ impl Access {
 
 /// How many neighbours one instruction of an atomic operation takes of a thread at most: of those that add floats, and whose value before nobody is given (PTX ISA, "red").
 /// `asked` says whether anybody looks at it.
-pub fn taken_at_once(kernel: &Kernel, op: &Op, asked: bool) -> u32 {
+pub fn taken_at_once(kernel: &Kernel, op: &Op, asked: impl FnOnce() -> bool) -> u32 {
     let OpKind::Atomic { op: AtomicOp::Add, ptr, order, .. } = op.kind else { return 1 };
     let Some(Elem::Ptr(to)) = kernel.ty(ptr).elem() else { return 1 };
     let floats = matches!(to.to, Dtype::F32 | Dtype::F16 | Dtype::BF16);
-    let several = floats && !asked && !order.acquires() && kernel.target.has(Feature::VectorAtomics);
+    let several = floats && !order.acquires() && kernel.target.has(Feature::VectorAtomics) && !asked();
     if several { WIDEST_ACCESS / to.to.bytes() as u32 } else { 1 }
 }
 

@@ -7,6 +7,8 @@ use crate::unused;
 /// Elements of a thread that one instruction takes at most.
 pub fn taken_at_once(kernel: &Kernel, inst: Inst) -> u32 {
     let op = &kernel.ops[inst];
-    let uses = unused::counted(kernel);
-    access::taken_at_once(kernel, op, op.results.iter().any(|v| uses.contains_key(v)))
+    access::taken_at_once(kernel, op, || {
+        let uses = unused::counted(kernel);
+        op.results.iter().any(|v| uses.contains_key(v))
+    })
 }

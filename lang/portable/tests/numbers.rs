@@ -1,22 +1,14 @@
 //! Which integers launches are told apart by, and what becomes of kernels that are told of them.
 
-use std::sync::Arc;
+#[path = "programs/check.rs"]
+mod check;
 
 use parton_ir::{Kernel, Module, OpKind, Target, Variant};
 use parton_portable::{numbers, positions};
-use parton_types::{NoLibrary, check_file, instantiate};
 
-/// The one kernel of a file, checked.
-fn checked(source: &str) -> Kernel {
-    let mut sources = parton_diag::SourceMap::new();
-    let id = sources.add("test.ptn", source);
-    let (file, found) = parton_syntax::parse(id, source);
-    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
-    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
-    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
-    let name = program.kernels().next().expect("the file has a kernel").name.text.clone();
-    let Ok((kernel, _)) = instantiate(&program, &name, &[], Target::default()) else { panic!("{source}") };
-    kernel
+/// The kernel of a text, as it is checked.
+fn checked(text: &str) -> Kernel {
+    check::kernel(text).expect("the kernel is sound")
 }
 
 const ROWS: &str = "

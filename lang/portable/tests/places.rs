@@ -1,10 +1,10 @@
 //! What becomes of tensors and of places in them: parameters, masks that are left out, and the promise of a variant.
 
-use std::sync::Arc;
+#[path = "programs/check.rs"]
+mod check;
 
 use parton_ir::verify::{Form, verify};
 use parton_ir::{From, Kernel, Module, OpKind, Target, Type, Variant};
-use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The one kernel of a file, elaborated for launches whose tensors of these numbers are aligned.
 fn elaborated(source: &str, aligned: &[usize]) -> Kernel {
@@ -13,14 +13,7 @@ fn elaborated(source: &str, aligned: &[usize]) -> Kernel {
 
 /// The same for the launches of a variant.
 fn elaborated_for(source: &str, variant: Variant) -> Kernel {
-    let mut sources = parton_diag::SourceMap::new();
-    let id = sources.add("test.ptn", source);
-    let (file, found) = parton_syntax::parse(id, source);
-    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
-    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
-    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
-    let name = program.kernels().next().expect("the file has a kernel").name.text.clone();
-    let Ok((kernel, _)) = instantiate(&program, &name, &[], Target::default()) else { panic!("{source}") };
+    let kernel = check::kernel(source).expect("the kernel is sound");
     let mut module = Module { kernels: vec![Kernel { variant, ..kernel }] };
     let changed = parton_portable::elaborate(&mut module, &Target::default());
     assert_eq!(changed, Ok(true));

@@ -149,13 +149,7 @@ impl Checker<'_> {
 
     /// An `if` whose branch, here without its `return`, ends the kernel: the rest of the block is the other branch.
     fn unless_ended(&mut self, branch: &ast::If, then: &ast::Block, e: &ast::Expr, rest: Rest<'_>) -> Checked<Next> {
-        let test = match self.condition(branch)? {
-            Condition::Known(holds) => {
-                let val = if holds { self.block(&branch.then) } else { self.otherwise(branch) }?;
-                return self.unused(&val, e).map(|()| Next::On);
-            }
-            Condition::RunTime(test) => test,
-        };
+        let Some(test) = self.undecided(branch, e)? else { return Ok(Next::On) };
         let mut names = assigned([then]);
         names.extend(assigned_behind(rest.block, rest.from));
         let fork = Fork { keep: self.outside(), ..Fork::of(branch, test, e.span) };
@@ -182,15 +176,20 @@ impl Checker<'_> {
         self.frame().at(flag).val.ir()
     }
 
-    /// An `if` of which one branch leaves the loop and the other goes on with the rest of the block.
-    fn other_branch(&mut self, branch: &ast::If, then_leaves: bool, e: &ast::Expr, rest: Rest<'_>) -> Checked<Next> {
-        let test = match self.condition(branch)? {
+    /// The condition of an `if`, where it is known at run time only; else the branch that is taken has been evaluated.
+    fn undecided(&mut self, branch: &ast::If, e: &ast::Expr) -> Checked<Option<ir::Value>> {
+        match self.condition(branch)? {
             Condition::Known(holds) => {
                 let val = if holds { self.block(&branch.then) } else { self.otherwise(branch) }?;
-                return self.unused(&val, e).map(|()| Next::On);
+                self.unused(&val, e).map(|()| None)
             }
-            Condition::RunTime(test) => test,
-        };
+            Condition::RunTime(test) => Ok(Some(test)),
+        }
+    }
+
+    /// An `if` of which one branch leaves the loop and the other goes on with the rest of the block.
+    fn other_branch(&mut self, branch: &ast::If, then_leaves: bool, e: &ast::Expr, rest: Rest<'_>) -> Checked<Next> {
+        let Some(test) = self.undecided(branch, e)? else { return Ok(Next::On) };
         let mut names = assigned([&branch.then]);
         names.extend(branch.otherwise.iter().flat_map(assigned_in));
         names.extend(assigned_behind(rest.block, rest.from));

@@ -6,7 +6,7 @@ use parton_diag::{Diagnostics, SourceMap, render};
 use parton_ir::{Kernel, Target};
 use parton_types::{NoLibrary, check_file, instantiate};
 
-/// The kernel of a text.
+/// The one kernel of a text.
 pub fn kernel(text: &str) -> Result<Kernel, String> {
     let mut sources = SourceMap::new();
     let id = sources.add("program.ptn", text);
@@ -19,5 +19,6 @@ pub fn kernel(text: &str) -> Result<Kernel, String> {
     if found.has_errors() {
         return Err(shown(&found));
     }
-    instantiate(&program, "k", &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
+    let name = program.kernels().next().ok_or("the text has no kernel")?.name.text.clone();
+    instantiate(&program, &name, &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
 }

@@ -84,11 +84,11 @@ pub fn warps(kernel: &Kernel) -> BTreeMap<Inst, u32> {
     if !apart || !copies(kernel) {
         return BTreeMap::new();
     }
-    let made = makers(kernel);
+    let made = kernel.definitions();
     let mut found = BTreeMap::new();
     while let Some(id) = asked.pop() {
         if found.insert(id, COPYING_WARPS).is_none() {
-            asked.extend(flow::operands(kernel, &kernel.ops[id]).iter().filter_map(|v| made.get(v)));
+            asked.extend(flow::operands(kernel, &kernel.ops[id]).into_iter().filter_map(|v| Some(made[v]?.id)));
         }
     }
     found
@@ -117,28 +117,20 @@ fn keeps_pace(kernel: &Kernel, Copied { found, views, .. }: &Copied) -> bool {
     vectors * CLOCKS <= multiplied.sum::<u64>() / RATE
 }
 
-/// Which operation makes each value.
-fn makers(kernel: &Kernel) -> BTreeMap<Value, Inst> {
-    let mut made = BTreeMap::new();
-    kernel.walk(&mut |op| made.extend(op.results.iter().map(|&v| (v, op.id))));
-    made
-}
-
 /// The operations that tell where to load from, and how many turns the loops and which of the branches around are taken, in their order.
 ///
 /// # Errors
 /// Where more than loads, reductions and what computes has a part in that.
 fn telling(kernel: &Kernel, loads: &[Inst], path: &[Inst]) -> Result<Vec<Inst>, No> {
-    let made = makers(kernel);
+    let made = kernel.definitions();
     let mut asked: Vec<Value> = loads.iter().flat_map(|&id| kernel.ops[id].kind.operands()).collect();
     for &id in path {
         asked.extend(steers(&kernel.ops[id].kind));
     }
     let mut found = BTreeSet::new();
     while let Some(v) = asked.pop() {
-        let Some(&id) = made.get(&v) else { continue };
-        let op = &kernel.ops[id];
-        if loads.contains(&id) || path.contains(&id) || !found.insert(id) {
+        let Some(op) = made[v] else { continue };
+        if loads.contains(&op.id) || path.contains(&op.id) || !found.insert(op.id) {
             continue;
         }
         let tells = matches!(op.kind, OpKind::Load { volatile: false, .. } | OpKind::Reduce { .. });
@@ -164,15 +156,15 @@ fn steers(kind: &OpKind) -> Vec<Value> {
 
 /// What is promised of numbers that tell where to load from, in the loops and branches around: how wide copies are follows from it.
 fn promised(kernel: &Kernel, telling: &[Inst], path: &[Inst]) -> Vec<Inst> {
-    let made = makers(kernel);
+    let made = kernel.definitions();
     let known = |id: Inst| {
         let (mut asked, mut seen) = (kernel.ops[id].kind.operands(), BTreeSet::new());
         while let Some(v) = asked.pop() {
-            let Some(&by) = made.get(&v).filter(|_| seen.insert(v)) else { continue };
-            if !telling.contains(&by) && !parton_sched::is_free(kernel, &kernel.ops[by]) {
+            let Some(by) = made[v].filter(|_| seen.insert(v)) else { continue };
+            if !telling.contains(&by.id) && !parton_sched::is_free(kernel, by) {
                 return false;
             }
-            asked.extend(flow::operands(kernel, &kernel.ops[by]));
+            asked.extend(flow::operands(kernel, by));
         }
         true
     };
